@@ -1,0 +1,50 @@
+# Two commands do everything from a fresh clone: make demo, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+OUT := out/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types unit bench-ranking world clean
+
+help: ## List the commands.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(INSTALLED) ## Make .venv with the package and every extra.
+
+# torch comes first and by its exact version, so that no other package chooses another build.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check $$(grep '^torch==' constraints.txt)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[rdf,dev]'
+	@touch $@
+
+demo: $(INSTALLED) ## Train on the bundled graph, rank its test facts, answer two questions.
+	$(BIN)/npugraph fit --out $(OUT) --set d=64 --set epochs=60 --set patience=4 --resume
+	$(BIN)/npugraph evaluate $(OUT)
+	$(BIN)/npugraph predict $(OUT) --head Austria --relation borders -k 8
+	$(BIN)/npugraph predict $(OUT) --tail Euro --relation uses_currency -k 8 --only-new
+	@echo "The run is in $(OUT)."
+
+test: install lint types unit ## Lint, types and all tests.
+
+lint: $(INSTALLED) ## Style, formatting and the direction of imports.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(INSTALLED) ## Static types, strict.
+	$(BIN)/mypy
+
+unit: $(INSTALLED) ## All tests.
+	$(BIN)/pytest -n auto --dist loadfile
+
+bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one machine, in one run.
+	$(BIN)/python benchmarks/ranking.py
+
+world: $(INSTALLED) ## Build the bundled graph again from its source package.
+	$(BIN)/python scripts/build_world_graph.py
+
+clean: ## Remove what the commands made, the environment too.
+	rm -rf $(VENV) out build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,68 @@
+"""npugraph: find the wrong and the missing facts of a knowledge graph.
+
+The names below are imported on first use, so that ``import npugraph`` stays light.
+
+>>> import npugraph
+>>> world = npugraph.load_graph()
+>>> world.name
+'world'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from npugraph.datasets import resolve as load_graph
+    from npugraph.errors import DataError, NpugraphError, RunError, SettingsError
+    from npugraph.evaluation import evaluate
+    from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
+    from npugraph.io import read_graph, read_splits
+    from npugraph.ranking import rank
+    from npugraph.recipes import RECIPES
+    from npugraph.train import Fitted, fit, load
+
+__all__ = [
+    "RECIPES",
+    "DataError",
+    "Fitted",
+    "KnowledgeGraph",
+    "NpugraphError",
+    "RunError",
+    "SettingsError",
+    "Splits",
+    "TripleIndex",
+    "Vocabulary",
+    "__version__",
+    "evaluate",
+    "fit",
+    "load",
+    "load_graph",
+    "rank",
+    "read_graph",
+    "read_splits",
+]
+
+# Where each public name lives; a name must not be that of a module of this package.
+_HOME = {
+    "datasets": {"load_graph": "resolve"},
+    "errors": ("DataError", "NpugraphError", "RunError", "SettingsError"),
+    "evaluation": ("evaluate",),
+    "graph": ("KnowledgeGraph", "Splits", "TripleIndex", "Vocabulary"),
+    "io": ("read_graph", "read_splits"),
+    "ranking": ("rank",),
+    "recipes": ("RECIPES",),
+    "train": ("Fitted", "fit", "load"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use."""
+    for module, names in _HOME.items():
+        if name in names:
+            inner = names[name] if isinstance(names, dict) else name
+            return getattr(import_module(f"npugraph.{module}"), inner)
+    raise AttributeError(f"module 'npugraph' has no attribute {name!r}")

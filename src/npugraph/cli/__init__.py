@@ -1,0 +1,54 @@
+"""The command line: one command a file of this package's main jobs.
+
+Results go to stdout, progress and messages to stderr, so that ``--json`` output can be piped.
+A user's error is one sentence and exit code 2; Ctrl-C is exit code 130.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from npugraph.cli import data, model
+from npugraph.cli.common import say
+from npugraph.errors import NpugraphError
+
+app = typer.Typer(
+    name="npugraph",
+    help="Find the wrong and the missing facts of a knowledge graph.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.datasets, name="datasets")
+app.command()(data.perturb)
+app.command()(data.interactions)
+app.command()(model.fit)
+app.command()(model.evaluate)
+app.command()(model.predict)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    """Find the wrong and the missing facts of a knowledge graph."""
+    if show:
+        import npugraph
+
+        typer.echo(f"npugraph {npugraph.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except NpugraphError as error:
+        say(f"error: {error}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        sys.exit(130)

@@ -1,0 +1,270 @@
+"""Commands about models: fit, evaluate, predict."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npugraph.cli.common import (
+    ColumnsOption,
+    DelimiterOption,
+    GraphArgument,
+    HeaderOption,
+    JsonOption,
+    bar,
+    emit,
+    load_graph,
+    megabytes,
+    say,
+    table,
+)
+
+if TYPE_CHECKING:
+    from npugraph.graph import Splits
+    from npugraph.settings import TrainSettings
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by fit.")]
+DeviceOption = Annotated[
+    str, typer.Option(help="cpu, cuda, ...; auto takes a GPU if there is one.")
+]
+
+
+def fit(
+    graph: GraphArgument = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
+    recipe: Annotated[str, typer.Option(help="Which system to train.")] = "complex-n3",
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    settings_file: Annotated[
+        Path | None, typer.Option("--settings", help="A JSON file of settings; --set wins.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Short for --set seed=N.", min=0)] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out, or start it.")
+    ] = False,
+    show_settings: Annotated[
+        bool, typer.Option("--show-settings", help="Print the recipe's settings and stop.")
+    ] = False,
+    header: HeaderOption = None,
+    columns: ColumnsOption = None,
+    delimiter: DelimiterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a system on a graph and keep its best epoch, by MRR on the validation facts.
+
+    Ctrl-C is safe: the run folder can be continued with --resume, and then ends exactly as if
+    it had never been stopped.
+
+    Example: npugraph fit umls --recipe complex-n3 --out runs/umls --set d=128 --set epochs=60
+    """
+    from npugraph.errors import SettingsError
+    from npugraph.recipes import get_recipe
+    from npugraph.settings import describe, make_settings, parse_assignments, read_settings
+
+    chosen = get_recipe(recipe)
+    if show_settings:
+        rows = describe(chosen.settings)
+        shown = ("name", "default", "type", "help")
+        emit(
+            {"recipe": recipe, "settings": rows},
+            as_json,
+            lambda: table(recipe, shown, [[row[key] for key in shown] for row in rows]),
+        )
+        return
+    values: dict[str, Any] = read_settings(settings_file) if settings_file else {}
+    values |= parse_assignments(assignments or [])
+    if seed is not None:
+        values["seed"] = seed
+    settings = make_settings(chosen.settings, values)
+    if out is None:
+        raise SettingsError("Say where to keep the run: --out RUN.")
+    splits = load_graph(graph, header, columns, delimiter, settings.seed)
+    result = _train(splits, recipe, settings, out, resume)
+    emit(result, as_json, lambda: _show_fit(result))
+
+
+def _train(
+    splits: Splits, recipe: str, settings: TrainSettings, out: Path, resume: bool
+) -> dict[str, Any]:
+    from npugraph import train
+
+    resume = resume and (out / "settings.json").exists()
+    say(_plan(splits, recipe, settings))
+    started = time.perf_counter()
+    with bar("training", settings.epochs) as advance:
+        done = 0
+
+        def report(record: dict[str, Any]) -> None:
+            nonlocal done
+            note = f"loss {record['loss']:.4f}, best valid MRR {record['progress_best_mrr']:.4f}"
+            advance(record["epoch"] - done, note)
+            done = record["epoch"]
+
+        try:
+            fitted = train.fit(splits, recipe, settings, out, resume=resume, report=report)
+        except KeyboardInterrupt:
+            say(f"\nStopped; {out} is safe. Go on with the same command and --resume.")
+            raise
+    return {
+        "run": str(out),
+        "recipe": recipe,
+        "graph": splits.summary(),
+        "epochs": fitted.progress.epoch,
+        "best_epoch": fitted.progress.best_epoch,
+        "valid_mrr": fitted.progress.best_mrr,
+        "seconds": round(time.perf_counter() - started, 2),
+    }
+
+
+def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> str:
+    """Say what is about to be done, and what memory it takes."""
+    from npugraph.recipes import get_recipe
+    from npugraph.train import choose_device
+
+    parts = get_recipe(recipe).build(settings, splits.num_entities, splits.num_relations)
+    weights = sum(p.numel() * p.element_size() for p in parts.system.parameters())
+    steps = -(-len(splits.train) // settings.batch_size)
+    # Weights, gradients and up to two optimiser states; scores of a batch and their gradient.
+    total = 4 * weights + 8 * settings.batch_size * splits.num_entities
+    return (
+        f"plan: {recipe} on {choose_device(settings.device)}, at most {settings.epochs} epochs of "
+        f"{steps} steps; weights {megabytes(weights)}, about {megabytes(total)} in all."
+    )
+
+
+def _show_fit(result: dict[str, Any]) -> None:
+    rows = [[key, result[key]] for key in ("valid_mrr", "best_epoch", "epochs", "seconds")]
+    table(f"{result['recipe']} on {result['graph']['name']}", ("", ""), rows)
+    run = result["run"]
+    say(f"Run folder: {run}. Next: npugraph evaluate {run}")
+
+
+def evaluate(
+    run: RunArgument,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            help="Known facts to leave out: clean (all true ones), perturbed (the files as "
+            "given), raw (none) or a file. May be repeated. Default: clean.",
+            show_default=False,
+        ),
+    ] = None,
+    part: Annotated[str, typer.Option(help="Which facts to rank: test or valid.")] = "test",
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help="Also a table by relation or cardinality. May be repeated."),
+    ] = None,
+    memory: Annotated[
+        int | None, typer.Option(help="MiB for the scores of a chunk.", min=1, show_default=False)
+    ] = None,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Rank the true head and tail of every test fact among all entities, filtered.
+
+    Ranks are realistic (ties count half); optimistic and pessimistic stand beside them in --json.
+
+    Example: npugraph evaluate runs/umls --filter clean --filter perturbed --by cardinality
+    """
+    from npugraph import evaluation as judge
+    from npugraph.errors import SettingsError, nearest
+    from npugraph.train import load
+
+    groups = by or []
+    for value, allowed in (
+        (part, ["test", "valid"]),
+        *((g, ["relation", "cardinality"]) for g in groups),
+    ):
+        if value not in allowed:
+            hint = nearest(value, allowed) or f" Use {' or '.join(allowed)}."
+            raise SettingsError(f"{value!r} cannot be ranked or grouped by.{hint}")
+    names = filters or ["clean"]
+    fitted = load(run, device)
+    queries = judge.count_queries(fitted.splits, part)  # type: ignore[arg-type]  # checked above
+    with bar("ranking", queries) as advance:
+        result = judge.evaluate(
+            fitted,
+            names,
+            part,  # type: ignore[arg-type]  # checked above
+            by=groups,  # type: ignore[arg-type]  # checked above
+            memory_budget=None if memory is None else memory * 2**20,
+            progress=lambda done: advance(done, ""),
+        )
+    emit({"run": str(run), **result}, as_json, lambda: _show_metrics(result, names, groups))
+
+
+def _show_metrics(result: dict[str, Any], names: list[str], groups: list[str]) -> None:
+    columns = ("mrr", "hits@1", "hits@3", "hits@10", "mean_rank", "amri", "count")
+    rows = []
+    for name in names:
+        metrics = result["filters"][name]
+        rows.append([name, "both", *(metrics[c] for c in columns)])
+        rows += [[name, side, *(metrics[side][c] for c in columns)] for side in ("head", "tail")]
+    title = f"{result['graph']}, {result['facts']:,} {result['part']} facts"
+    table(title, ("filter", "side", *columns), rows)
+    for group in groups:
+        rows = [
+            [name, label, *(metrics[c] for c in columns)]
+            for name in names
+            for label, metrics in result["filters"][name][f"by_{group}"].items()
+        ]
+        table(f"By {group}", ("filter", group, *columns), rows)
+
+
+def predict(
+    run: RunArgument,
+    head: Annotated[str | None, typer.Option(help="The known head; asks for tails.")] = None,
+    relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
+    tail: Annotated[str | None, typer.Option(help="The known tail; asks for heads.")] = None,
+    k: Annotated[int, typer.Option("-k", "--top", help="How many answers.", min=1)] = 10,
+    only_new: Annotated[
+        bool, typer.Option("--only-new", help="Leave out the answers that are known facts.")
+    ] = False,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Answer (head, relation, ?) or (?, relation, tail) with the most plausible entities.
+
+    Example: npugraph predict runs/world --head France --relation borders -k 10
+    """
+    from npugraph.errors import SettingsError
+    from npugraph.evaluation import index_of_known
+    from npugraph.ranking import Side, top_k
+    from npugraph.train import load
+
+    if relation is None or (head is None) == (tail is None):
+        raise SettingsError("Give --relation and one of --head and --tail.")
+    fitted = load(run, device)
+    entities = fitted.splits.train.entities
+    side: Side = "head" if head is None else "tail"
+    given = head if head is not None else tail
+    assert given is not None
+    found = top_k(
+        fitted.system.score_all,
+        entities.id(given),
+        fitted.splits.train.relations.id(relation),
+        side,
+        k,
+        index_of_known(fitted),
+        only_new=only_new,
+    )
+    rows = [
+        {"rank": i, "label": entities.label(p.entity), "score": p.score, "known": p.known}
+        for i, p in enumerate(found, 1)
+    ]
+    query = {"head": head, "relation": relation, "tail": tail}
+
+    def show() -> None:
+        asked = ", ".join(value or "?" for value in query.values())
+        shown = [
+            [r["rank"], r["label"], r["score"], "known" if r["known"] else "new"] for r in rows
+        ]
+        table(f"({asked})", ("rank", side, "score", ""), shown)
+
+    emit({"run": str(run), "query": query, "predictions": rows}, as_json, show)

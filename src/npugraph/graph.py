@@ -1,0 +1,337 @@
+"""The graph core: vocabularies, facts as id tensors, splits, and exact membership.
+
+A fact is a row ``(head, relation, tail)`` of an int64 tensor of shape [n, 3]. Everything else in
+the package works on these ids; labels come back only at the edges (files, tables, reports).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Tensor
+
+from npugraph.errors import DataError, nearest
+from npugraph.seeds import generator
+
+
+class Vocabulary:
+    """Labels with ids 0..n-1, in sorted order, so that the same labels always get the same ids.
+
+    >>> words = Vocabulary.of(["b", "a", "b"])
+    >>> len(words), words.id("b"), words.label(0)
+    (2, 1, 'a')
+    >>> words.ids(["b", "a"]).tolist()
+    [1, 0]
+    """
+
+    def __init__(self, labels: pa.Array, kind: str = "label") -> None:
+        """Keep ``labels`` (distinct strings); ``kind`` is how error messages call one of them."""
+        self.labels: pa.Array = labels
+        self.kind = kind
+        self._lookup: dict[str, int] | None = None
+
+    @classmethod
+    def of(
+        cls, labels: Iterable[str] | pa.Array | pa.ChunkedArray, kind: str = "label"
+    ) -> Vocabulary:
+        """Make a vocabulary of the distinct labels, sorted."""
+        if not isinstance(labels, pa.Array | pa.ChunkedArray):
+            labels = pa.array(labels, pa.string())
+        distinct = pc.unique(labels)
+        return cls(distinct.take(pc.sort_indices(distinct)), kind)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __contains__(self, label: str) -> bool:
+        return label in self._by_label()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.labels.equals(other.labels)
+
+    def __hash__(self) -> int:
+        return hash((len(self), self.kind))
+
+    def _by_label(self) -> dict[str, int]:
+        if self._lookup is None:
+            self._lookup = {label: i for i, label in enumerate(self.labels.to_pylist())}
+        return self._lookup
+
+    def id(self, label: str) -> int:
+        """Return the id of one label; an unknown label is an error that names the nearest one."""
+        found = self._by_label().get(label)
+        if found is None:
+            hint = nearest(label, tuple(self._by_label())) if len(self) < 100_000 else ""
+            raise DataError(f"No {self.kind} is called {label!r} in this graph.{hint}")
+        return found
+
+    def label(self, index: int) -> str:
+        """Return the label of one id."""
+        return str(self.labels[index].as_py())
+
+    def ids(self, labels: Sequence[str] | pa.Array | pa.ChunkedArray) -> Tensor:
+        """Return the ids of many labels at once, int64 [n]; an unknown label is an error."""
+        if not isinstance(labels, pa.Array | pa.ChunkedArray):
+            labels = pa.array(labels, pa.string())
+        found = pc.index_in(labels, value_set=self.labels)
+        if found.null_count:
+            unknown = labels.filter(pc.is_null(found))[0].as_py()
+            self.id(unknown)
+        return torch.from_numpy(found.to_numpy().astype("int64"))
+
+    def take(self, ids: Tensor) -> pa.Array:
+        """Return the labels of many ids [n] as an Arrow string array [n]."""
+        return self.labels.take(pa.array(ids.cpu().numpy()))
+
+
+@dataclass(frozen=True, eq=False)
+class KnowledgeGraph:
+    """Facts over two vocabularies, with what the input said about each fact.
+
+    Attributes:
+        entities: names of the entities, ids 0..E-1.
+        relations: names of the relations, ids 0..R-1.
+        facts: int64 [n, 3], columns head, relation, tail; rows as in the input, duplicates kept.
+        confidence: float64 [n] in [0, 1], or None where the input has no such column.
+        label: int8 [n], 1 for a fact known to be true, 0 for one known to be false, or None.
+        rows: int64 [n], the number of the record in its file, from 1, headers not counted.
+        source: the file the facts came from, or a short description.
+        skipped: records of the input that are not facts between entities (RDF literals).
+    """
+
+    entities: Vocabulary
+    relations: Vocabulary
+    facts: Tensor
+    confidence: Tensor | None = None
+    label: Tensor | None = None
+    rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    source: str = ""
+    skipped: int = 0
+
+    def __post_init__(self) -> None:
+        """Number the rows where the caller gave none."""
+        if len(self.rows) != len(self.facts):
+            object.__setattr__(self, "rows", torch.arange(1, len(self.facts) + 1))
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    @property
+    def num_entities(self) -> int:
+        """Number of entities, seen in these facts or not."""
+        return len(self.entities)
+
+    @property
+    def num_relations(self) -> int:
+        """Number of relations, seen in these facts or not."""
+        return len(self.relations)
+
+    def select(self, index: Tensor) -> KnowledgeGraph:
+        """Return the graph of the chosen rows; ``index`` is a mask [n] or row numbers [m]."""
+        return replace(
+            self,
+            facts=self.facts[index],
+            rows=self.rows[index],
+            confidence=None if self.confidence is None else self.confidence[index],
+            label=None if self.label is None else self.label[index],
+        )
+
+    def with_facts(self, facts: Tensor, source: str = "") -> KnowledgeGraph:
+        """Return a graph of other facts over the same vocabularies."""
+        return KnowledgeGraph(self.entities, self.relations, facts, source=source)
+
+    def encode(self, table: pa.Table) -> Tensor:
+        """Return the ids [n, 3] of a table with columns head, relation, tail of known labels."""
+        columns = (
+            self.entities.ids(table["head"]),
+            self.relations.ids(table["relation"]),
+            self.entities.ids(table["tail"]),
+        )
+        return torch.stack(columns, dim=1)
+
+    def index(self) -> TripleIndex:
+        """Return the exact membership index of these facts."""
+        return TripleIndex(self.facts, self.num_entities, self.num_relations)
+
+    def duplicates(self) -> int:
+        """Count the rows that repeat an earlier fact."""
+        return len(self) - len(self.index())
+
+    def self_loops(self) -> int:
+        """Count the rows whose head is their tail."""
+        return int((self.facts[:, 0] == self.facts[:, 2]).sum())
+
+    def to_table(self) -> pa.Table:
+        """Return the facts as an Arrow table of labels, with the optional columns it has."""
+        columns = {
+            "head": self.entities.take(self.facts[:, 0]),
+            "relation": self.relations.take(self.facts[:, 1]),
+            "tail": self.entities.take(self.facts[:, 2]),
+        }
+        if self.confidence is not None:
+            columns["confidence"] = pa.array(self.confidence.numpy())
+        if self.label is not None:
+            columns["label"] = pa.array(self.label.numpy())
+        return pa.table(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A graph cut into train, valid and test over the same vocabularies.
+
+    ``truth`` is the file of the hidden truth where the graph was perturbed on purpose. Training
+    never opens it; only the judges (evaluation with the clean filter, noise detection) do.
+    """
+
+    name: str
+    train: KnowledgeGraph
+    valid: KnowledgeGraph
+    test: KnowledgeGraph
+    source: Path | None = None
+    truth: Path | None = None
+
+    @property
+    def num_entities(self) -> int:
+        """Number of entities of the whole graph."""
+        return self.train.num_entities
+
+    @property
+    def num_relations(self) -> int:
+        """Number of relations of the whole graph."""
+        return self.train.num_relations
+
+    def parts(self) -> dict[str, KnowledgeGraph]:
+        """Return the three graphs by name."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
+
+    def all_facts(self) -> Tensor:
+        """Return the facts of all three parts, int64 [n, 3]."""
+        return torch.cat([part.facts for part in self.parts().values()])
+
+    def summary(self) -> dict[str, object]:
+        """Return the counts a person wants to see before anything runs."""
+        return {
+            "name": self.name,
+            "entities": self.num_entities,
+            "relations": self.num_relations,
+            **{name: len(part) for name, part in self.parts().items()},
+            "duplicates": sum(part.duplicates() for part in self.parts().values()),
+            "self_loops": sum(part.self_loops() for part in self.parts().values()),
+            "skipped": sum(part.skipped for part in self.parts().values()),
+        }
+
+
+class TripleIndex:
+    """Exact membership of facts, by binary search in sorted 64-bit keys.
+
+    The key of (h, r, t) is ``(h * R + r) * E + t``, so the tails known for (h, r) lie side by
+    side. Works on whatever device the facts are on.
+
+    >>> index = TripleIndex(torch.tensor([[0, 0, 1], [0, 0, 2]]), num_entities=3, num_relations=1)
+    >>> index.contains(torch.tensor([[0, 0, 2], [2, 0, 0]])).tolist()
+    [True, False]
+    """
+
+    def __init__(self, facts: Tensor, num_entities: int, num_relations: int) -> None:
+        """Index ``facts`` [n, 3]; repeated facts count once."""
+        if num_entities * num_relations * num_entities >= 2**63:
+            raise DataError(
+                f"{num_entities} entities and {num_relations} relations do not fit 64-bit keys; "
+                "split the graph by relation."
+            )
+        self.num_entities = num_entities
+        self.num_relations = num_relations
+        self.keys = torch.unique(self.key(facts))
+
+    def key(self, facts: Tensor) -> Tensor:
+        """Return the key of each fact, int64, for facts of shape [..., 3]."""
+        head, relation, tail = facts.unbind(-1)
+        return (head * self.num_relations + relation) * self.num_entities + tail
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def contains(self, facts: Tensor) -> Tensor:
+        """Tell for each fact [..., 3] whether it is in the index: bool [...]."""
+        keys = self.key(facts)
+        if len(self.keys) == 0:
+            return torch.zeros_like(keys, dtype=torch.bool)
+        place = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        return torch.eq(self.keys[place], keys)
+
+    def tails(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the known tails of many queries as (query, tail), two int64 tensors [m].
+
+        ``query`` numbers the queries [q] from 0 and is in ascending order.
+        """
+        first_key = (head * self.num_relations + relation) * self.num_entities
+        start = torch.searchsorted(self.keys, first_key)
+        count = torch.searchsorted(self.keys, first_key + self.num_entities) - start
+        query = torch.repeat_interleave(torch.arange(len(head), device=head.device), count)
+        shift = start - (torch.cumsum(count, 0) - count)
+        place = torch.arange(len(query), device=head.device) + shift[query]
+        return query, self.keys[place] - first_key[query]
+
+    def facts(self) -> Tensor:
+        """Return the distinct facts in key order, int64 [n, 3]."""
+        pair, tail = self.keys // self.num_entities, self.keys % self.num_entities
+        return torch.stack([pair // self.num_relations, pair % self.num_relations, tail], dim=1)
+
+    def to(self, device: torch.device | str) -> TripleIndex:
+        """Return this index on another device."""
+        moved = object.__new__(TripleIndex)
+        moved.num_entities, moved.num_relations = self.num_entities, self.num_relations
+        moved.keys = self.keys.to(device)
+        return moved
+
+
+def flip(facts: Tensor) -> Tensor:
+    """Swap head and tail of each fact [..., 3]."""
+    return facts[..., [2, 1, 0]]
+
+
+def split_facts(
+    graph: KnowledgeGraph,
+    *,
+    valid_share: float = 0.05,
+    test_share: float = 0.05,
+    seed: int = 0,
+    name: str = "graph",
+    source: Path | None = None,
+) -> Splits:
+    """Cut one graph into train, valid and test, by distinct fact, seeded.
+
+    Repeats of a fact stay together, so that nothing held out is also trained on. One fact of
+    every entity and of every relation stays in train, so that nothing held out is about an
+    entity the model never saw; a sparse graph may therefore hold out less than it was asked to.
+    """
+    index = graph.index()
+    order = torch.randperm(len(index), generator=generator(seed, "split"))
+    facts = index.facts()[order]
+    needed = torch.zeros(len(facts), dtype=torch.bool)
+    entities = torch.cat([facts[:, 0], facts[:, 2]])
+    needed[_first_places(entities) % max(len(facts), 1)] = True
+    needed[_first_places(facts[:, 1])] = True
+    free = torch.nonzero(~needed).squeeze(1)
+    num_valid = min(round(valid_share * len(facts)), len(free) // 2)
+    num_test = min(round(test_share * len(facts)), len(free) - num_valid)
+    part = torch.zeros(len(facts), dtype=torch.int64)
+    part[free[:num_valid]] = 1
+    part[free[num_valid : num_valid + num_test]] = 2
+    in_key_order = torch.empty_like(part)
+    in_key_order[order] = part
+    of_row = in_key_order[torch.searchsorted(index.keys, index.key(graph.facts))]
+    train, valid, test = (graph.select(of_row == k) for k in range(3))
+    return Splits(name, train, valid, test, source)
+
+
+def _first_places(ids: Tensor) -> Tensor:
+    """Return where each distinct id first stands in ``ids`` [n]."""
+    distinct, inverse = torch.unique(ids, return_inverse=True)
+    places = torch.full((len(distinct),), len(ids))
+    return places.scatter_reduce(0, inverse, torch.arange(len(ids)), "amin")

@@ -1,0 +1,49 @@
+"""ComplEx with the N3 penalty, full softmax and reciprocal relations: a strong reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npugraph.encoders import Lookup
+from npugraph.objectives import SoftmaxN3
+from npugraph.recipes.base import Recipe
+from npugraph.samplers import AllEntities
+from npugraph.scorers import ComplEx
+from npugraph.seeds import generator
+from npugraph.settings import TrainSettings, setting
+from npugraph.system import Parts, System
+
+
+@dataclass(frozen=True)
+class ComplexN3Settings(TrainSettings):
+    """Settings of complex-n3; the defaults suit graphs from a thousand to a million facts."""
+
+    d: int = setting(256, "complex numbers per entity and relation", low=1)
+    n3: float = setting(0.05, "weight of the N3 penalty", low=0)
+    init_scale: float = setting(1e-3, "width of the normal distribution at the start", low=0)
+    epochs: int = setting(100, "passes over the training facts", low=1)
+    optimizer: Literal["adagrad", "adam", "sgd"] = setting("adagrad", "the optimiser")
+    learning_rate: float = setting(0.1, "step size", low=0)
+
+
+def build(settings: ComplexN3Settings, num_entities: int, num_relations: int) -> Parts:
+    """Put ComplEx, every entity as candidate, softmax and N3 together."""
+    scorer = ComplEx()
+    encoder = Lookup.normal(
+        (num_entities, scorer.entity_width(settings.d)),
+        (2 * num_relations, scorer.relation_width(settings.d)),
+        settings.init_scale,
+        generator(settings.seed, "init"),
+    )
+    system = System(encoder, scorer, num_entities, num_relations, reciprocal=True)
+    return Parts(system, AllEntities(), SoftmaxN3(settings.n3))
+
+
+COMPLEX_N3 = Recipe(
+    name="complex-n3",
+    summary="ComplEx, full softmax over entities, reciprocal relations, N3 penalty.",
+    source="Lacroix, Usunier, Obozinski: Canonical Tensor Decomposition for KB Completion (2018)",
+    settings=ComplexN3Settings,
+    build=build,
+)

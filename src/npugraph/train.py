@@ -1,0 +1,248 @@
+"""The one training loop."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from npugraph.checkpoint import Progress, Run
+from npugraph.errors import RunError, SettingsError
+from npugraph.graph import Splits
+from npugraph.ranking import rank
+from npugraph.recipes import get_recipe
+from npugraph.seeds import generator, number
+from npugraph.settings import TrainSettings, make_settings
+from npugraph.system import Parts, System
+
+Report = Callable[[dict[str, Any]], object]
+
+
+@dataclass
+class Fitted:
+    """A trained system, at its best epoch, and how it got there."""
+
+    system: System
+    splits: Splits
+    settings: TrainSettings
+    progress: Progress
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    run: Run | None = None
+
+
+def fit(
+    splits: Splits,
+    recipe: str,
+    settings: TrainSettings | None = None,
+    out: Path | None = None,
+    *,
+    resume: bool = False,
+    report: Report | None = None,
+) -> Fitted:
+    """Train a recipe on ``splits.train``; the best epoch by MRR on ``splits.valid`` is kept.
+
+    Args:
+        splits: the graph; test facts and the hidden truth are never looked at.
+        recipe: a name of RECIPES.
+        settings: the recipe's settings; its defaults where None.
+        out: the run folder; nothing is written where None.
+        resume: go on with the run in ``out`` instead of starting one.
+        report: called after every epoch with that epoch's line of metrics.
+
+    Returns:
+        The system with the weights of its best epoch, in evaluation mode.
+    """
+    chosen = get_recipe(recipe)
+    settings = settings or chosen.settings()
+    device = choose_device(settings.device)
+    parts = chosen.build(settings, splits.num_entities, splits.num_relations)
+    parts.system.to(device)
+    optimizer = make_optimizer(parts.system, settings)
+    run, progress = _open_run(splits, recipe, settings, out, resume, parts, optimizer)
+    trainer = _Trainer(splits, settings, device, parts, optimizer, run, progress, report)
+    with _precision(settings.precision, device):
+        trainer.train()
+    return Fitted(parts.system, splits, settings, progress, trainer.metrics, run)
+
+
+def load(folder: Path, device: str = "auto") -> Fitted:
+    """Open a run folder and return its system at its best epoch."""
+    run = Run.open(folder)
+    recipe = get_recipe(run.recipe)
+    settings = make_settings(recipe.settings, {**run.settings, "device": device})
+    splits = run.splits()
+    system = recipe.build(settings, splits.num_entities, splits.num_relations).system
+    run.load_best(system)
+    system.to(choose_device(device)).eval()
+    return Fitted(system, splits, settings, Progress(), run.metrics(), run)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a name; ``auto`` takes a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SettingsError(f"device={name!r} is not a device; try cpu, cuda or auto.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingsError(f"device={name}: no GPU that PyTorch can use was found; try cpu.")
+    return device
+
+
+def make_optimizer(system: System, settings: TrainSettings) -> torch.optim.Optimizer:
+    """Return the optimiser that the settings ask for."""
+    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
+        "adagrad": torch.optim.Adagrad,
+        "adam": torch.optim.Adam,
+        "sgd": torch.optim.SGD,
+    }
+    return kinds[settings.optimizer](system.parameters(), lr=settings.learning_rate)
+
+
+def _open_run(
+    splits: Splits,
+    recipe: str,
+    settings: TrainSettings,
+    out: Path | None,
+    resume: bool,
+    parts: Parts,
+    optimizer: torch.optim.Optimizer,
+) -> tuple[Run | None, Progress]:
+    if out is None:
+        if resume:
+            raise RunError("Resuming needs the run folder.")
+        return None, Progress()
+    if not resume:
+        return Run.create(out, recipe, settings, splits), Progress()
+    run = Run.open(out)
+    run.check_same(recipe, settings, splits)
+    progress = run.load_last(parts.system, optimizer)
+    run.forget_after(progress.epoch)
+    return run, progress
+
+
+@contextlib.contextmanager
+def _precision(name: str, device: torch.device) -> Any:
+    """Set the arithmetic of matrix products for the time of training."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if name == "float32" else "high")
+    try:
+        with torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16"):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@dataclass
+class _Trainer:
+    splits: Splits
+    settings: TrainSettings
+    device: torch.device
+    parts: Parts
+    optimizer: torch.optim.Optimizer
+    run: Run | None
+    progress: Progress
+    report: Report | None
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def train(self) -> None:
+        """Train to the last epoch or until patience runs out; end at the best weights."""
+        facts = self.splits.train.facts.to(self.device)
+        while not self.progress.finished:
+            started = time.perf_counter()
+            epoch = self.progress.epoch + 1
+            record: dict[str, Any] = {"epoch": epoch, "loss": self._epoch(facts, epoch)}
+            last = epoch == self.settings.epochs
+            validate = last or epoch % self.settings.validate_every == 0
+            if validate:
+                record.update(self._validate())
+            self.progress.epoch = epoch
+            self.progress.finished = last or (
+                self.progress.bad_validations >= self.settings.patience
+            )
+            record["seconds"] = round(time.perf_counter() - started, 4)
+            self._keep(record, checkpoint=validate)
+        if self.run is not None:
+            self.run.load_best(self.parts.system)
+        else:
+            self.parts.system.load_state_dict(self.best)
+        self.parts.system.eval()
+
+    def _epoch(self, facts: Tensor, epoch: int) -> float:
+        """Go once over the facts in a seeded order; return the mean loss."""
+        seed = self.settings.seed
+        torch.manual_seed(number(seed, "global", epoch))
+        rng = generator(seed, "sampler", epoch, device=self.device)
+        order = torch.randperm(len(facts), generator=generator(seed, "order", epoch))
+        self.parts.system.train()
+        total = torch.zeros((), device=self.device)
+        for rows in torch.split(order.to(self.device), self.settings.batch_size):
+            loss = self.parts.loss(facts[rows], rng)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            total += loss.detach() * len(rows)
+        mean = float(total) / len(facts)
+        if mean != mean:
+            raise RunError(f"The loss is not a number in epoch {epoch}; try a smaller step size.")
+        return mean
+
+    def _validate(self) -> dict[str, Any]:
+        """Rank the validation facts, filtered by train and valid alone; remember the best."""
+        self.parts.system.eval()
+        started = time.perf_counter()
+        metrics = validation_metrics(self.parts.system, self.splits, self.settings)
+        better = metrics["mrr"] > self.progress.best_mrr
+        if better:
+            self.progress.best_mrr = metrics["mrr"]
+            self.progress.best_epoch = self.progress.epoch + 1
+            self.progress.bad_validations = 0
+            if self.run is not None:
+                self.run.save_best(self.parts.system)
+            else:
+                state = self.parts.system.state_dict()
+                self.best = {name: tensor.clone() for name, tensor in state.items()}
+        else:
+            self.progress.bad_validations += 1
+        return {
+            "valid_mrr": metrics["mrr"],
+            "valid_hits@10": metrics["hits@10"],
+            "best_mrr": self.progress.best_mrr,
+            "validation_seconds": round(time.perf_counter() - started, 4),
+        }
+
+    def _keep(self, record: dict[str, Any], checkpoint: bool) -> None:
+        self.metrics.append(record)
+        if self.run is not None:
+            self.run.log(record)
+            if checkpoint:
+                self.run.save_last(self.parts.system, self.optimizer, self.progress)
+        if self.report is not None:
+            self.report(
+                {**record, **{f"progress_{k}": v for k, v in asdict(self.progress).items()}}
+            )
+
+
+def validation_metrics(system: System, splits: Splits, settings: TrainSettings) -> dict[str, float]:
+    """Rank (a seeded sample of) the validation facts; the test facts are not looked at."""
+    facts = splits.valid.facts
+    if 0 < settings.valid_facts < len(facts):
+        chosen = torch.randperm(len(facts), generator=generator(settings.seed, "valid"))
+        facts = facts[chosen[: settings.valid_facts]]
+    known = torch.cat([splits.train.facts, splits.valid.facts])
+    ranks = rank(
+        system.score_all,
+        facts.to(system.device),
+        splits.num_entities,
+        splits.num_relations,
+        {"seen": known},
+    )
+    return ranks.metrics("seen")
