@@ -37,8 +37,9 @@ lint: $(INSTALLED) ## Style, formatting and the direction of imports.
 types: $(INSTALLED) ## Static types, strict.
 	$(BIN)/mypy
 
+# One thread a worker: two workers with two threads each would wait for one another.
 unit: $(INSTALLED) ## All tests.
-	$(BIN)/pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one machine, in one run.
 	$(BIN)/python benchmarks/ranking.py

@@ -28,11 +28,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-import npugraph
 from npugraph.errors import RunError
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.io import write_text
 from npugraph.settings import TrainSettings
+from npugraph.version import __version__
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Run:
         _write_facts(splits, folder / "facts.parquet")
         run = cls(folder, recipe, asdict(settings), _describe_graph(splits))
         record = {
-            "npugraph": npugraph.__version__,
+            "npugraph": __version__,
             "recipe": recipe,
             "settings": run.settings,
             "graph": run.graph,

@@ -13,6 +13,7 @@ import typer
 from npugraph.cli import data, model
 from npugraph.cli.common import say
 from npugraph.errors import NpugraphError
+from npugraph.version import __version__
 
 app = typer.Typer(
     name="npugraph",
@@ -36,9 +37,7 @@ def version(
 ) -> None:
     """Find the wrong and the missing facts of a knowledge graph."""
     if show:
-        import npugraph
-
-        typer.echo(f"npugraph {npugraph.__version__}")
+        typer.echo(f"npugraph {__version__}")
         raise typer.Exit
 
 

@@ -20,7 +20,7 @@ class ComplexN3Settings(TrainSettings):
     """Settings of complex-n3; the defaults suit graphs from a thousand to a million facts."""
 
     d: int = setting(256, "complex numbers per entity and relation", low=1)
-    n3: float = setting(0.05, "weight of the N3 penalty", low=0)
+    n3: float = setting(0.01, "weight of the N3 penalty", low=0)
     init_scale: float = setting(1e-3, "width of the normal distribution at the start", low=0)
     epochs: int = setting(100, "passes over the training facts", low=1)
     optimizer: Literal["adagrad", "adam", "sgd"] = setting("adagrad", "the optimiser")

@@ -1,0 +1,68 @@
+"""The GPU gives what the CPU gives. Skipped where there is no GPU."""
+
+import pytest
+import torch
+
+from npugraph.datasets import bundled
+from npugraph.evaluation import evaluate
+from npugraph.graph import TripleIndex
+from npugraph.ranking import rank
+from npugraph.recipes.complex_n3 import ComplexN3Settings
+from npugraph.scorers import ComplEx, DistMult, RotatE, TransE
+from npugraph.train import fit
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+SCORERS = [DistMult(), ComplEx(), TransE(1), TransE(2), RotatE(9.0), RotatE(norm="l2")]
+
+
+def test_membership_is_the_same():
+    world = bundled()
+    index = world.train.index()
+    asked = torch.randint(0, 14, (5000, 3), generator=torch.Generator().manual_seed(0))
+    on_gpu = TripleIndex(world.train.facts.cuda(), world.num_entities, world.num_relations)
+    assert torch.equal(on_gpu.keys.cpu(), index.keys)
+    assert torch.equal(on_gpu.contains(asked.cuda()).cpu(), index.contains(asked))
+
+
+@pytest.mark.parametrize("scorer", SCORERS, ids=lambda s: f"{type(s).__name__}")
+def test_ranks_are_the_same(scorer):
+    world = bundled()
+    rng = torch.Generator().manual_seed(1)
+    entities = torch.randn(
+        world.num_entities, scorer.entity_width(16), generator=rng, dtype=torch.float64
+    )
+    relations = torch.randn(
+        world.num_relations, scorer.relation_width(16), generator=rng, dtype=torch.float64
+    )
+    results = []
+    for device in ("cpu", "cuda"):
+        e, r = entities.to(device), relations.to(device)
+        results.append(
+            rank(
+                lambda known, relation, side, e=e, r=r: scorer.score_all(
+                    e[known], r[relation], e, side
+                ),
+                world.test.facts.to(device),
+                world.num_entities,
+                world.num_relations,
+                {"known": world.all_facts()},
+                memory_budget=2**20,
+            )
+        )
+    for side in ("head", "tail"):
+        cpu, cuda = (result.by_filter["known"][side] for result in results)
+        assert (cpu.optimistic == cuda.optimistic).all()
+        assert (cpu.pessimistic == cuda.pessimistic).all()
+        assert (cpu.candidates == cuda.candidates).all()
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_training_learns(precision):
+    settings = ComplexN3Settings(d=32, epochs=20, device="cuda", precision=precision)
+    fitted = fit(bundled(), "complex-n3", settings)
+    assert fitted.system.device.type == "cuda"
+    assert evaluate(fitted)["filters"]["clean"]["mrr"] > 0.3
