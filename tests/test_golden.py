@@ -14,7 +14,7 @@ from torch import Tensor
 
 from npugraph.io import read_splits
 from npugraph.ranking import SIDES, Ranks, rank
-from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer, TransE
+from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE
 
 Side = Literal["head", "tail"]
 NUM_ENTITIES, NUM_RELATIONS = 135, 46
@@ -26,6 +26,7 @@ SCORERS: dict[str, Callable[[], Scorer]] = {
     "transe_p1": lambda: TransE(p=1),
     "transe_p2": lambda: TransE(p=2),
     "distmult_ties": DistMult,
+    "ermlp": lambda: MLP(16, 24),
 }
 METRICS = {
     "mrr": "inverse_harmonic_mean_rank",
@@ -46,9 +47,21 @@ class Golden:
         self.metrics: dict[str, Any] = json.loads((root / "metrics.json").read_text())["models"][
             name
         ]["metrics"]
-        self.scorer = SCORERS[name]()
+        self.scorer = SCORERS[name]().double().requires_grad_(False)
+        if isinstance(self.scorer, MLP):
+            self.fill(self.scorer)
         self.entities = self.table("entity")
         self.relations = self.table("relation")
+
+    def fill(self, mlp: MLP) -> None:
+        """PyKEEN keeps the first layer in one matrix, for [h ; r ; t]."""
+        weights = {name: torch.from_numpy(array) for name, array in self.expected.items()}
+        blocks = weights["hidden_weight"].T.split(16)
+        for block, parameter in zip(blocks, (mlp.head, mlp.relation, mlp.tail), strict=True):
+            parameter.copy_(block)
+        mlp.bias.copy_(weights["hidden_bias"])
+        mlp.out.copy_(weights["out_weight"][0])
+        mlp.shift.copy_(weights["out_bias"][0])
 
     def table(self, kind: str) -> Tensor:
         """Complex numbers are stored as two halves here, rotations as angles."""

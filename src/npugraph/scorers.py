@@ -12,10 +12,12 @@ Both give the same numbers up to rounding; the conformance suite checks it for e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("tail", "head")
@@ -212,3 +214,245 @@ def _distances_with_gradient(points: Tensor, entities: Tensor, norm: Norm) -> Te
     gap = points.unsqueeze(1) - entities
     real, imaginary = gap.chunk(2, -1)
     return (real.square() + imaginary.square() + 1e-30).sqrt().sum(-1)
+
+
+class MLP(Scorer):
+    """``w . relu(W_h h + W_r r + W_t t + b) + c``: a perceptron over [h ; r ; t] (ERMLP).
+
+    The first layer is kept as one block a slot. An entity is then projected once, and a fact
+    costs a gather, an addition, an activation and a dot product.
+    """
+
+    def __init__(self, width: int, hidden: int, rng: torch.Generator | None = None) -> None:
+        """``width`` numbers per entity and relation, ``hidden`` units."""
+        super().__init__()
+        bound = (3 * width) ** -0.5
+
+        def even(*shape: int, limit: float = bound) -> nn.Parameter:
+            return nn.Parameter((torch.rand(shape, generator=rng) * 2 - 1) * limit)
+
+        self.head, self.relation, self.tail = (even(width, hidden) for _ in range(3))
+        self.bias = even(hidden)
+        self.out = even(hidden, limit=hidden**-0.5)
+        self.shift = nn.Parameter(torch.zeros(()))
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """Score facts."""
+        hidden = head @ self.head + (relation @ self.relation + self.bias) + tail @ self.tail
+        return torch.relu(hidden) @ self.out + self.shift
+
+    def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
+        """Score every entity, tile by tile: no tensor of queries x entities x hidden is made."""
+        given, missing = (self.head, self.tail) if side == "tail" else (self.tail, self.head)
+        query = known @ given + relation @ self.relation + self.bias
+        return perceptron_scores(query, entities @ missing, self.out) + self.shift
+
+
+def perceptron_scores(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_k weight_k relu(query_k + entity_k)``: [q, m], [E, m], [m] to [q, E].
+
+    Since relu(a + b) = max(a, -b) + b, a tile takes two passes a unit; the rest is one product.
+    """
+    if query.requires_grad or entities.requires_grad:
+        return torch.relu(query.unsqueeze(1) + entities) @ weight
+    out = query.new_empty(len(query), len(entities))
+    on_cpu = query.device.type == "cpu"
+    tile_queries = TILE_QUERIES if on_cpu else max(1, 2**24 // max(len(entities), 1))
+    tile_entities = TILE_ENTITIES if on_cpu else len(entities)
+    weights = weight.tolist()
+    for first in range(0, len(entities), max(tile_entities, 1)):
+        part = entities[first : first + tile_entities]
+        columns = (-part).T.contiguous()
+        rest = part @ weight
+        for start in range(0, len(query), tile_queries):
+            points = query[start : start + tile_queries].T.unsqueeze(-1)
+            total = rest.expand(points.shape[1], -1).contiguous()
+            larger = torch.empty_like(total)
+            for point, column, factor in zip(points, columns, weights, strict=True):
+                torch.maximum(column, point, out=larger)
+                total.add_(larger, alpha=factor)
+            out[start : start + tile_queries, first : first + tile_entities] = total
+    return out
+
+
+# Numbers a tile of the perceptron's hidden layer: it stays in a core's own cache.
+TILE_HIDDEN = 2**18
+
+
+class _GatheredPerceptron(torch.autograd.Function):
+    """``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])`` for i, k, and its gradient.
+
+    The hidden layer [b, k, m] is never stored: it is made tile by tile, and again in the backward
+    pass. On the CPU that keeps it in cache; fresh memory of that size costs more than the sums.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(base, table, ids, weight)
+        out = base.new_empty(ids.shape)
+        for rows, hidden in _hidden_tiles(base, table, ids):
+            torch.bmm(hidden, weight[rows].unsqueeze(-1), out=out[rows].unsqueeze(-1))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        base, table, ids, weight = ctx.saved_tensors
+        grad_base, grad_weight = torch.empty_like(base), torch.empty_like(weight)
+        grad_hidden = base.new_empty(*ids.shape, base.shape[1])
+        for rows, hidden in _hidden_tiles(base, table, ids):
+            part = grad[rows]
+            torch.bmm(part.unsqueeze(1), hidden, out=grad_weight[rows].unsqueeze(1))
+            # Where the unit is off the hidden value is 0; where it is on, the slope is 1.
+            slope = torch.gt(hidden, 0, out=grad_hidden[rows])
+            slope.mul_(weight[rows].unsqueeze(1)).mul_(part.unsqueeze(-1))
+            torch.sum(slope, 1, out=grad_base[rows])
+        flat = grad_hidden.flatten(0, 1)
+        if table.device.type == "cpu":
+            grad_table = torch.ops.aten.embedding_dense_backward(
+                flat, ids.reshape(-1), len(table), -1, False
+            )
+        else:
+            grad_table = torch.zeros_like(table).index_add_(0, ids.reshape(-1), flat)
+        return grad_base, grad_table, None, grad_weight
+
+
+def _hidden_tiles(base: Tensor, table: Tensor, ids: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Yield (rows, relu(base + table[ids])) tile by tile; the tile is overwritten by the next."""
+    count, width = ids.shape[1], base.shape[1]
+    step = len(ids) if base.device.type != "cpu" else max(1, TILE_HIDDEN // (count * width + 1))
+    tile = base.new_empty(max(1, step) * count, width)
+    for start in range(0, len(ids), max(1, step)):
+        rows = slice(start, min(start + step, len(ids)))
+        wanted = ids[rows].reshape(-1)
+        gathered = torch.index_select(table, 0, wanted, out=tile[: len(wanted)])
+        hidden = gathered.view(-1, count, width).add_(base[rows].unsqueeze(1)).relu_()
+        yield rows, hidden
+
+
+def gathered_perceptron(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])``: [b, k].
+
+    Shapes: base and weight [b, m], table [E, m], ids [b, k].
+    """
+    if ids.shape[1] == 0:
+        return base.new_empty(ids.shape)
+    scores: Tensor = _GatheredPerceptron.apply(base, table, ids, weight)  # type: ignore[no-untyped-call]
+    return scores
+
+
+class TwoHeads(nn.Module, ABC):
+    """Two scores a fact, psi1 and psi0: the collection scores of the two classes."""
+
+    @abstractmethod
+    def entity_width(self, dimension: int) -> int:
+        """Return how many numbers represent an entity."""
+
+    @abstractmethod
+    def relation_width(self, dimension: int) -> int:
+        """Return how many numbers represent a relation."""
+
+    @abstractmethod
+    def scores(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Score facts [b, 3] and their corruptions: column 0, then tails [b, k], heads [b, k].
+
+        Returns:
+            psi1 and psi0, [b, 1 + k + k] each.
+        """
+
+    @abstractmethod
+    def score_all(
+        self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
+    ) -> Tensor:
+        """Score every entity as the missing side by psi1 (head 1) or psi0 (head 0): [q, E]."""
+
+
+class MLPHeads(TwoHeads):
+    """Two perceptrons over [h ; r ; t], as in the paper."""
+
+    def __init__(
+        self, width: int, hidden: int, dropout: float = 0.0, rng: torch.Generator | None = None
+    ) -> None:
+        """Make both heads of the same shape; ``dropout`` is on hidden units."""
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.psi1 = MLP(width, hidden, rng)
+        self.psi0 = MLP(width, hidden, rng)
+
+    def entity_width(self, dimension: int) -> int:
+        """As given."""
+        return dimension
+
+    def relation_width(self, dimension: int) -> int:
+        """As given."""
+        return dimension
+
+    def scores(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Project every entity once for both heads, then gather and add."""
+        ends = torch.cat([facts[:, 2:], tails], 1)
+        results = []
+        for mlp in (self.psi1, self.psi0):
+            as_head, as_tail = entities @ mlp.head, entities @ mlp.tail
+            middle = embedding(facts[:, 1], relations @ mlp.relation + mlp.bias)
+            # One mask a collected fact: it and its corruptions are compared by the same units.
+            out = self.dropout(mlp.out.expand(len(facts), -1)).contiguous()
+            blocks = (
+                gathered_perceptron(embedding(facts[:, 0], as_head) + middle, as_tail, ends, out),
+                gathered_perceptron(embedding(facts[:, 2], as_tail) + middle, as_head, heads, out),
+            )
+            results.append(torch.cat(blocks, 1) + mlp.shift)
+        return results[0], results[1]
+
+    def score_all(
+        self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
+    ) -> Tensor:
+        """Score every entity with one of the two perceptrons."""
+        mlp = self.psi1 if head == 1 else self.psi0
+        return mlp.score_all(known, relation, entities, side)
+
+
+class BilinearHeads(TwoHeads):
+    """Two bilinear heads: entities are shared, each head has relations of its own, and a shift."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        """Use ``scorer`` (DistMult or ComplEx) for both heads."""
+        super().__init__()
+        self.scorer = scorer
+        self.shift = nn.Parameter(torch.zeros(2))
+
+    def entity_width(self, dimension: int) -> int:
+        """As the scorer's."""
+        return self.scorer.entity_width(dimension)
+
+    def relation_width(self, dimension: int) -> int:
+        """Two relation vectors side by side: first psi1's, then psi0's."""
+        return 2 * self.scorer.relation_width(dimension)
+
+    def scores(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Score with the same entities and either half of the relation."""
+        head = embedding(facts[:, :1], entities)
+        tail = embedding(facts[:, 2:], entities)
+        corrupted_tail, corrupted_head = embedding(tails, entities), embedding(heads, entities)
+        results = []
+        for part, shift in zip(
+            embedding(facts[:, 1:2], relations).chunk(2, -1), self.shift, strict=True
+        ):
+            blocks = (
+                self.scorer.score(head, part, tail),
+                self.scorer.score(head, part, corrupted_tail),
+                self.scorer.score(corrupted_head, part, tail),
+            )
+            results.append(torch.cat(blocks, 1) + shift)
+        return results[0], results[1]
+
+    def score_all(
+        self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
+    ) -> Tensor:
+        """Score every entity with one half of the relation."""
+        part = relation.chunk(2, -1)[1 - head]
+        return self.scorer.score_all(known, part, entities, side) + self.shift[1 - head]

@@ -1,8 +1,9 @@
-"""A system: encoder and scorer together, with the sampler and the objective that train them."""
+"""Systems: an encoder and scores together, and what the loop needs to train them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +15,47 @@ from npugraph.samplers import Sampler
 from npugraph.scorers import SIDES, Scorer, Side
 
 
-class System(nn.Module):
-    """Scores facts by id: an encoder makes representations, a scorer compares them.
+class Model(nn.Module, ABC):
+    """Scores facts by id: an encoder makes representations, a subclass compares them."""
+
+    def __init__(self, encoder: Encoder, num_entities: int, num_relations: int) -> None:
+        """Keep the encoder and the sizes."""
+        super().__init__()
+        self.encoder = encoder
+        self.num_entities = num_entities
+        self.num_relations = num_relations
+        self._frozen: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device the parameters are on."""
+        return next(self.parameters()).device
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch between training and evaluation; what was represented before is forgotten."""
+        self._frozen = None
+        return super().train(mode)
+
+    def represent(self) -> tuple[Tensor, Tensor]:
+        """Return all entities and relations; in evaluation mode they are computed once."""
+        if self._frozen is not None:
+            return self._frozen
+        entities, relations = self.encoder()
+        if not self.training:
+            self._frozen = entities, relations
+        return entities, relations
+
+    @abstractmethod
+    def score(self, facts: Tensor) -> Tensor:
+        """Score facts [n, 3]: [n], without gradients; higher is more plausible."""
+
+    @abstractmethod
+    def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
+        """Score every entity as the missing ``side`` of queries [q]: [q, E]."""
+
+
+class System(Model):
+    """One score a fact.
 
     With ``reciprocal`` every relation r has a twin r + R for the other direction, and a head is
     asked for as the tail of the twin: (?, r, t) becomes (t, r + R, ?).
@@ -30,36 +70,26 @@ class System(nn.Module):
         reciprocal: bool = False,
     ) -> None:
         """Put the parts together; the encoder must know 2R relations if ``reciprocal``."""
-        super().__init__()
-        self.encoder = encoder
+        super().__init__(encoder, num_entities, num_relations)
         self.scorer = scorer
-        self.num_entities = num_entities
-        self.num_relations = num_relations
         self.reciprocal = reciprocal
-
-    @property
-    def device(self) -> torch.device:
-        """The device the parameters are on."""
-        return next(self.parameters()).device
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:
         """Score facts [n, 3]: [n]. With reciprocal relations, the mean of both directions."""
-        entities, relations = self.encoder()
+        entities, relations = self.represent()
         head, relation, tail = facts.unbind(-1)
-        forward = self.scorer.score(
-            embedding(head, entities), embedding(relation, relations), embedding(tail, entities)
-        )
+        ends = embedding(head, entities), embedding(tail, entities)
+        forward = self.scorer.score(ends[0], embedding(relation, relations), ends[1])
         if not self.reciprocal:
             return forward
         twin = embedding(relation + self.num_relations, relations)
-        backward = self.scorer.score(embedding(tail, entities), twin, embedding(head, entities))
-        return (forward + backward) / 2
+        return (forward + self.scorer.score(ends[1], twin, ends[0])) / 2
 
     @torch.no_grad()
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing ``side`` of queries [q]: [q, E]."""
-        entities, relations = self.encoder()
+        entities, relations = self.represent()
         relation, side = self._direct(relation, side)
         query = embedding(known, entities), embedding(relation, relations)
         return self.scorer.score_all(*query, entities, side).float()
@@ -91,16 +121,46 @@ class System(nn.Module):
         return Scored(scores, target, tuple(self.scorer.factors(v) for v in vectors))
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Everything a recipe puts together: what to train, on what, and towards what."""
+class Training(ABC):
+    """What the loop trains: a system, and how a batch of facts becomes a loss."""
+
+    system: Model
+    facts: Tensor
+
+    def to(self, device: torch.device) -> None:
+        """Move the system and the facts to a device."""
+        self.system.to(device)
+        self.facts = self.facts.to(device)
+
+    @abstractmethod
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the loss of a batch, given as numbers [b] of training facts."""
+
+    def begin_epoch(self, epoch: int, rng: torch.Generator) -> None:  # noqa: B027
+        """Prepare epoch ``epoch`` (from 1); most systems need nothing."""
+
+    def health(self) -> dict[str, float | bool]:
+        """Return what the log should say about the state of the system after an epoch."""
+        return {}
+
+
+class PlainTraining(Training):
+    """One score a fact: sampler and objective on both sides of each batch."""
 
     system: System
-    sampler: Sampler
-    objective: Objective
 
-    def loss(self, facts: Tensor, rng: torch.Generator) -> Tensor:
-        """Return the loss of a batch [b, 3]: the mean over both sides."""
+    def __init__(
+        self, system: System, sampler: Sampler, objective: Objective, facts: Tensor
+    ) -> None:
+        """Train ``system`` on facts [n, 3]."""
+        self.system = system
+        self.sampler = sampler
+        self.objective = objective
+        self.facts = facts
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the mean over both sides."""
+        facts = self.facts[rows]
         losses = [
             self.objective(
                 self.system.scored(facts, side, self.sampler.candidates(facts, side, rng))

@@ -19,16 +19,17 @@ from npugraph.ranking import rank
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
-from npugraph.system import Parts, System
+from npugraph.system import Model, Training
 
 Report = Callable[[dict[str, Any]], object]
+Judge = Callable[[Training], dict[str, Any]]
 
 
 @dataclass
 class Fitted:
     """A trained system, at its best epoch, and how it got there."""
 
-    system: System
+    system: Model
     splits: Splits
     settings: TrainSettings
     progress: Progress
@@ -44,6 +45,7 @@ def fit(
     *,
     resume: bool = False,
     report: Report | None = None,
+    judge: Judge | None = None,
 ) -> Fitted:
     """Train a recipe on ``splits.train``; the best epoch by MRR on ``splits.valid`` is kept.
 
@@ -54,6 +56,7 @@ def fit(
         out: the run folder; nothing is written where None.
         resume: go on with the run in ``out`` instead of starting one.
         report: called after every epoch with that epoch's line of metrics.
+        judge: called after every epoch; what it returns is logged and changes nothing else.
 
     Returns:
         The system with the weights of its best epoch, in evaluation mode.
@@ -61,14 +64,14 @@ def fit(
     chosen = get_recipe(recipe)
     settings = settings or chosen.settings()
     device = choose_device(settings.device)
-    parts = chosen.build(settings, splits.num_entities, splits.num_relations)
-    parts.system.to(device)
-    optimizer = make_optimizer(parts.system, settings)
-    run, progress = _open_run(splits, recipe, settings, out, resume, parts, optimizer)
-    trainer = _Trainer(splits, settings, device, parts, optimizer, run, progress, report)
+    training = chosen.build(settings, splits.train)
+    training.to(device)
+    optimizer = make_optimizer(training.system, settings)
+    run, progress = _open_run(splits, recipe, settings, out, resume, training.system, optimizer)
+    trainer = _Trainer(splits, settings, device, training, optimizer, run, progress, report, judge)
     with _precision(settings.precision, device):
         trainer.train()
-    return Fitted(parts.system, splits, settings, progress, trainer.metrics, run)
+    return Fitted(training.system, splits, settings, progress, trainer.metrics, run)
 
 
 def load(folder: Path, device: str = "auto") -> Fitted:
@@ -77,7 +80,7 @@ def load(folder: Path, device: str = "auto") -> Fitted:
     recipe = get_recipe(run.recipe)
     settings = make_settings(recipe.settings, {**run.settings, "device": device})
     splits = run.splits()
-    system = recipe.build(settings, splits.num_entities, splits.num_relations).system
+    system = recipe.build(settings, splits.train).system
     run.load_best(system)
     system.to(choose_device(device)).eval()
     return Fitted(system, splits, settings, Progress(), run.metrics(), run)
@@ -96,7 +99,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def make_optimizer(system: System, settings: TrainSettings) -> torch.optim.Optimizer:
+def make_optimizer(system: Model, settings: TrainSettings) -> torch.optim.Optimizer:
     """Return the optimiser that the settings ask for."""
     kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
         "adagrad": torch.optim.Adagrad,
@@ -112,7 +115,7 @@ def _open_run(
     settings: TrainSettings,
     out: Path | None,
     resume: bool,
-    parts: Parts,
+    system: Model,
     optimizer: torch.optim.Optimizer,
 ) -> tuple[Run | None, Progress]:
     if out is None:
@@ -123,7 +126,7 @@ def _open_run(
         return Run.create(out, recipe, settings, splits), Progress()
     run = Run.open(out)
     run.check_same(recipe, settings, splits)
-    progress = run.load_last(parts.system, optimizer)
+    progress = run.load_last(system, optimizer)
     run.forget_after(progress.epoch)
     return run, progress
 
@@ -145,25 +148,28 @@ class _Trainer:
     splits: Splits
     settings: TrainSettings
     device: torch.device
-    parts: Parts
+    training: Training
     optimizer: torch.optim.Optimizer
     run: Run | None
     progress: Progress
     report: Report | None
+    judge: Judge | None
     metrics: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def train(self) -> None:
         """Train to the last epoch or until patience runs out; end at the best weights."""
-        facts = self.splits.train.facts.to(self.device)
         while not self.progress.finished:
             started = time.perf_counter()
             epoch = self.progress.epoch + 1
-            record: dict[str, Any] = {"epoch": epoch, "loss": self._epoch(facts, epoch)}
+            record: dict[str, Any] = {"epoch": epoch, "loss": self._epoch(epoch)}
             last = epoch == self.settings.epochs
             validate = last or epoch % self.settings.validate_every == 0
             if validate:
                 record.update(self._validate())
+            record.update(self.training.health())
+            if self.judge is not None:
+                record.update(self.judge(self.training))
             self.progress.epoch = epoch
             self.progress.finished = last or (
                 self.progress.bad_validations >= self.settings.patience
@@ -171,44 +177,45 @@ class _Trainer:
             record["seconds"] = round(time.perf_counter() - started, 4)
             self._keep(record, checkpoint=validate)
         if self.run is not None:
-            self.run.load_best(self.parts.system)
+            self.run.load_best(self.training.system)
         else:
-            self.parts.system.load_state_dict(self.best)
-        self.parts.system.eval()
+            self.training.system.load_state_dict(self.best)
+        self.training.system.eval()
 
-    def _epoch(self, facts: Tensor, epoch: int) -> float:
+    def _epoch(self, epoch: int) -> float:
         """Go once over the facts in a seeded order; return the mean loss."""
-        seed = self.settings.seed
+        seed, count = self.settings.seed, len(self.training.facts)
         torch.manual_seed(number(seed, "global", epoch))
+        self.training.begin_epoch(epoch, generator(seed, "begin", epoch, device=self.device))
         rng = generator(seed, "sampler", epoch, device=self.device)
-        order = torch.randperm(len(facts), generator=generator(seed, "order", epoch))
-        self.parts.system.train()
+        order = torch.randperm(count, generator=generator(seed, "order", epoch))
+        self.training.system.train()
         total = torch.zeros((), device=self.device)
         for rows in torch.split(order.to(self.device), self.settings.batch_size):
-            loss = self.parts.loss(facts[rows], rng)
+            loss = self.training.loss(rows, rng)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             total += loss.detach() * len(rows)
-        mean = float(total) / len(facts)
+        mean = float(total) / count
         if mean != mean:
             raise RunError(f"The loss is not a number in epoch {epoch}; try a smaller step size.")
         return mean
 
     def _validate(self) -> dict[str, Any]:
         """Rank the validation facts, filtered by train and valid alone; remember the best."""
-        self.parts.system.eval()
+        self.training.system.eval()
         started = time.perf_counter()
-        metrics = validation_metrics(self.parts.system, self.splits, self.settings)
+        metrics = validation_metrics(self.training.system, self.splits, self.settings)
         better = metrics["mrr"] > self.progress.best_mrr
         if better:
             self.progress.best_mrr = metrics["mrr"]
             self.progress.best_epoch = self.progress.epoch + 1
             self.progress.bad_validations = 0
             if self.run is not None:
-                self.run.save_best(self.parts.system)
+                self.run.save_best(self.training.system)
             else:
-                state = self.parts.system.state_dict()
+                state = self.training.system.state_dict()
                 self.best = {name: tensor.clone() for name, tensor in state.items()}
         else:
             self.progress.bad_validations += 1
@@ -224,14 +231,14 @@ class _Trainer:
         if self.run is not None:
             self.run.log(record)
             if checkpoint:
-                self.run.save_last(self.parts.system, self.optimizer, self.progress)
+                self.run.save_last(self.training.system, self.optimizer, self.progress)
         if self.report is not None:
             self.report(
                 {**record, **{f"progress_{k}": v for k, v in asdict(self.progress).items()}}
             )
 
 
-def validation_metrics(system: System, splits: Splits, settings: TrainSettings) -> dict[str, float]:
+def validation_metrics(system: Model, splits: Splits, settings: TrainSettings) -> dict[str, float]:
     """Rank (a seeded sample of) the validation facts; the test facts are not looked at."""
     facts = splits.valid.facts
     if 0 < settings.valid_facts < len(facts):

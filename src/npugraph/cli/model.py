@@ -126,8 +126,8 @@ def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> str:
     from npugraph.recipes import get_recipe
     from npugraph.train import choose_device
 
-    parts = get_recipe(recipe).build(settings, splits.num_entities, splits.num_relations)
-    weights = sum(p.numel() * p.element_size() for p in parts.system.parameters())
+    system = get_recipe(recipe).build(settings, splits.train).system
+    weights = sum(p.numel() * p.element_size() for p in system.parameters())
     steps = -(-len(splits.train) // settings.batch_size)
     # Weights, gradients and up to two optimiser states; scores of a batch and their gradient.
     total = 4 * weights + 8 * settings.batch_size * splits.num_entities

@@ -5,8 +5,9 @@ from __future__ import annotations
 from npugraph.errors import SettingsError, nearest
 from npugraph.recipes.base import Recipe
 from npugraph.recipes.complex_n3 import COMPLEX_N3
+from npugraph.recipes.npugraph import NPUGRAPH, VARIANTS
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (COMPLEX_N3,)}
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (NPUGRAPH, *VARIANTS, COMPLEX_N3)}
 
 
 def get_recipe(name: str) -> Recipe:

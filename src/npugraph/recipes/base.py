@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from npugraph.graph import KnowledgeGraph
 from npugraph.settings import TrainSettings
-from npugraph.system import Parts
+from npugraph.system import Training
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,11 @@ class Recipe:
         summary: one line on what it is.
         source: the paper it follows.
         settings: the dataclass of its settings.
-        build: makes the parts from (settings, number of entities, number of relations).
+        build: makes the training from (settings, the graph of training facts).
     """
 
     name: str
     summary: str
     source: str
     settings: type[TrainSettings]
-    build: Callable[[Any, int, int], Parts]
+    build: Callable[[Any, KnowledgeGraph], Training]

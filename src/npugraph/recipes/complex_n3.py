@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npugraph.encoders import Lookup
+from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import SoftmaxN3
 from npugraph.recipes.base import Recipe
 from npugraph.samplers import AllEntities
 from npugraph.scorers import ComplEx
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import Parts, System
+from npugraph.system import PlainTraining, System, Training
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,9 @@ class ComplexN3Settings(TrainSettings):
     learning_rate: float = setting(0.1, "step size", low=0)
 
 
-def build(settings: ComplexN3Settings, num_entities: int, num_relations: int) -> Parts:
+def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
     """Put ComplEx, every entity as candidate, softmax and N3 together."""
+    num_entities, num_relations = train.num_entities, train.num_relations
     scorer = ComplEx()
     encoder = Lookup.normal(
         (num_entities, scorer.entity_width(settings.d)),
@@ -37,7 +39,7 @@ def build(settings: ComplexN3Settings, num_entities: int, num_relations: int) ->
         generator(settings.seed, "init"),
     )
     system = System(encoder, scorer, num_entities, num_relations, reciprocal=True)
-    return Parts(system, AllEntities(), SoftmaxN3(settings.n3))
+    return PlainTraining(system, AllEntities(), SoftmaxN3(settings.n3), train.facts)
 
 
 COMPLEX_N3 = Recipe(

@@ -1,0 +1,113 @@
+"""Label posteriors: how likely a fact is true, from the two collection probabilities.
+
+``psi1`` and ``psi0`` are the scores of the two heads; phi = sigmoid(psi) is the probability of
+being collected in class y = 1 and y = 0. What the classes mean is the *reading*:
+
+- ``exception`` (default): y = 1 means "the collection label is wrong". A collected fact is then
+  an exception if it is false, an uncollected one if it is true.
+- ``printed``: y = 1 means "the fact is true", as the paper names it.
+
+``beta`` is always the share of true facts among the collected ones and ``alpha`` that among the
+uncollected ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+Reading = Literal["exception", "printed"]
+UnlabeledForm = Literal["literal", "phi"]
+
+
+def logit(probability: float) -> float:
+    """Return log(p / (1 - p)).
+
+    >>> logit(0.5)
+    0.0
+    """
+    return math.log(probability) - math.log1p(-probability)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Turns the two scores of a fact into its posterior; all functions are elementwise.
+
+    Attributes:
+        reading: what class 1 means.
+        beta: share of true facts among collected ones.
+        alpha: share of true facts among uncollected ones.
+        unlabeled_form: ``literal`` weighs an uncollected fact by 1 - phi, as the formula says;
+            ``phi`` by phi, which ranks better in the printed reading.
+    """
+
+    reading: Reading = "exception"
+    beta: float = 0.96
+    alpha: float = 0.01
+    unlabeled_form: UnlabeledForm = "literal"
+
+    def collected_class(self, psi1: Tensor, psi0: Tensor) -> Tensor:
+        """Return the logit of w~l, the posterior of class 1 of a collected fact.
+
+        ``w~l = p phi1 / (p phi1 + (1 - p) phi0)``, where p is beta in the printed reading and
+        1 - beta in the exception reading.
+        """
+        prior = logit(self.beta if self.reading == "printed" else 1 - self.beta)
+        return prior + logsigmoid(psi1) - logsigmoid(psi0)
+
+    def uncollected_class(self, psi1: Tensor, psi0: Tensor) -> Tensor:
+        """Return the logit of w~u, the posterior of class 1 of an uncollected fact.
+
+        ``w~u = alpha (1 - phi1) / (alpha (1 - phi1) + (1 - alpha)(1 - phi0))``.
+        """
+        if self.unlabeled_form == "phi":
+            return logit(self.alpha) + logsigmoid(psi1) - logsigmoid(psi0)
+        return logit(self.alpha) + logsigmoid(-psi1) - logsigmoid(-psi0)
+
+    def true_if_collected(self, psi1: Tensor, psi0: Tensor) -> Tensor:
+        """Return the probability that a collected fact is true."""
+        weight = self.collected_class(psi1, psi0)
+        return torch.sigmoid(-weight if self.reading == "exception" else weight)
+
+    def true_if_uncollected(self, psi1: Tensor, psi0: Tensor) -> Tensor:
+        """Return the probability that an uncollected fact is true."""
+        return torch.sigmoid(self.uncollected_class(psi1, psi0))
+
+    def plausibility(self, psi1: Tensor, psi0: Tensor) -> Tensor:
+        """Return the score that entities are ranked by; higher is more plausible."""
+        if self.reading == "exception":
+            return psi0
+        return logsigmoid(psi1) - logsigmoid(psi0)
+
+
+def health(probability: Tensor, plausibility: Tensor) -> dict[str, float | bool]:
+    """Describe the posterior of collected facts [n], so that a degenerate one is seen.
+
+    ``agreement`` is the rank correlation of probability and plausibility; below zero the
+    posterior orders facts against the score: the two classes have changed places.
+    """
+    agreement = _rank_correlation(probability, plausibility)
+    return {
+        "posterior_mean": float(probability.mean()),
+        "posterior_spread": float(probability.std(unbiased=False)),
+        "posterior_below_half": float((probability < 0.5).double().mean()),
+        "posterior_agreement": agreement,
+        "label_switching": agreement < 0,
+    }
+
+
+def _rank_correlation(left: Tensor, right: Tensor) -> float:
+    """Return Spearman's correlation of two vectors [n]; 0 where one of them is constant."""
+    ranks = []
+    for values in (left, right):
+        distinct, inverse, count = torch.unique(values, return_inverse=True, return_counts=True)
+        if len(distinct) < 2:
+            return 0.0
+        middle = torch.cumsum(count, 0).double() - (count.double() - 1) / 2
+        ranks.append(middle[inverse])
+    return float(torch.corrcoef(torch.stack(ranks))[0, 1])

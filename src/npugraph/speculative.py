@@ -1,0 +1,196 @@
+"""nPUGraph's own system: two scores a fact, a posterior, and self-training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from npugraph.encoders import Lookup, NeighbourAttention
+from npugraph.objectives import Heads
+from npugraph.posterior import Posterior, health
+from npugraph.samplers import Uncollected
+from npugraph.scorers import Side, TwoHeads
+from npugraph.system import Model, Training
+
+# How many groups the collected facts are scored in, each hidden from the encoder while it is.
+GROUPS = 8
+# How many facts are scored at once.
+CHUNK = 2**16
+
+
+class SpeculativeSystem(Model):
+    """Scores facts by two heads; ranks by the posterior's plausibility."""
+
+    def __init__(
+        self,
+        encoder: NeighbourAttention | Lookup,
+        heads: TwoHeads,
+        posterior: Posterior,
+        num_entities: int,
+        num_relations: int,
+    ) -> None:
+        """Put the parts together."""
+        super().__init__(encoder, num_entities, num_relations)
+        self.heads = heads
+        self.posterior = posterior
+
+    def pair(self, facts: Tensor, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return psi1 and psi0 of facts [n, 3]; ``hidden_facts`` are no evidence meanwhile."""
+        if hidden_facts is None or isinstance(self.encoder, Lookup):
+            entities, relations = self.represent()
+        else:
+            entities, relations = self.encoder(hidden_facts)
+        none = facts.new_empty(len(facts), 0)
+        psi1, psi0 = self.heads.scores(entities, relations, facts, none, none)
+        return psi1.squeeze(1), psi0.squeeze(1)
+
+    @torch.no_grad()
+    def score(self, facts: Tensor) -> Tensor:
+        """Return the plausibility of facts [n, 3]."""
+        return torch.cat(
+            [self.posterior.plausibility(*self.pair(part)) for part in torch.split(facts, CHUNK)]
+        )
+
+    @torch.no_grad()
+    def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
+        """Score every entity as the missing side; the exception reading needs one head only."""
+        entities, relations = self.represent()
+        query = embedding(known, entities), embedding(relation, relations)
+        psi0 = self.heads.score_all(*query, entities, side, head=0)
+        if self.posterior.reading == "exception":
+            return psi0
+        psi1 = self.heads.score_all(*query, entities, side, head=1)
+        return self.posterior.plausibility(psi1, psi0)
+
+    @torch.no_grad()
+    def probability(self, facts: Tensor, collected: Tensor) -> Tensor:
+        """Return the probability that facts [n, 3] are true, given which are collected [n]."""
+        parts = []
+        for rows, mask in zip(
+            torch.split(facts, CHUNK), torch.split(collected, CHUNK), strict=True
+        ):
+            psi1, psi0 = self.pair(rows)
+            known = self.posterior.true_if_collected(psi1, psi0)
+            parts.append(torch.where(mask, known, self.posterior.true_if_uncollected(psi1, psi0)))
+        return torch.cat(parts)
+
+
+@dataclass(frozen=True)
+class SelfTraining:
+    """How uncollected facts are chosen.
+
+    Attributes:
+        negatives: K, uncollected facts beside each collected one, half of them a side.
+        warmup: epochs with random uncollected facts and first neighbour sets; None: for ever.
+        top_share: share of K that is taken from the most probable of a pool, after the warm-up.
+        pool: candidates a collected fact and side, as a multiple of K / 2.
+    """
+
+    negatives: int = 50
+    warmup: int | None = 50
+    top_share: float = 0.5
+    pool: int = 4
+
+
+class SpeculativeTraining(Training):
+    """Trains a speculative system: random uncollected facts first, then self-training."""
+
+    system: SpeculativeSystem
+
+    def __init__(
+        self,
+        system: SpeculativeSystem,
+        objective: nn.Module,
+        facts: Tensor,
+        plan: SelfTraining,
+        choose_neighbours: bool = True,
+    ) -> None:
+        """Train on the collected facts [n, 3]."""
+        self.system = system
+        self.objective = objective
+        self.facts = facts
+        self.plan = plan
+        self.choose_neighbours = choose_neighbours
+        self.sampler = Uncollected(facts, system.num_entities, system.num_relations)
+        self.top: tuple[Tensor, Tensor] | None = None
+
+    def to(self, device: torch.device) -> None:
+        """Move the system, the facts and the sampler to a device."""
+        super().to(device)
+        self.sampler = self.sampler.to(device)
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the objective of a batch of collected facts, each with K uncollected ones."""
+        facts = self.facts[rows]
+        tails, heads = (self._draw(facts, rows, side, rng) for side in ("tail", "head"))
+        if isinstance(self.system.encoder, Lookup):
+            entities, relations = self.system.encoder()
+        else:
+            entities, relations = self.system.encoder(rows)
+        psi1, psi0 = self.system.heads.scores(entities, relations, facts, tails, heads)
+        weight = torch.cat([tails != facts[:, 2:], heads != facts[:, :1]], 1)
+        loss: Tensor = self.objective(
+            Heads(psi1[:, 0], psi0[:, 0], psi1[:, 1:], psi0[:, 1:], weight.to(psi1.dtype))
+        )
+        return loss
+
+    def _draw(self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator) -> Tensor:
+        """Return K/2 entities [b, K/2] that make uncollected facts, the chosen ones first."""
+        count = self.plan.negatives // 2
+        if self.top is None:
+            return self.sampler.draw(facts, side, count, rng)
+        chosen = self.top[0 if side == "tail" else 1][rows]
+        rest = self.sampler.draw(facts, side, count - chosen.shape[1], rng)
+        return torch.cat([chosen.long(), rest], 1)
+
+    @torch.no_grad()
+    def begin_epoch(self, epoch: int, rng: torch.Generator) -> None:
+        """After the warm-up, choose neighbours and uncollected facts by the latest posterior."""
+        if self.plan.warmup is None or epoch <= self.plan.warmup:
+            return
+        self.system.eval()
+        if self.choose_neighbours and isinstance(self.system.encoder, NeighbourAttention):
+            self.system.encoder.choose_neighbours(self.collected_probability()[0])
+            self.system.eval()
+        if self.plan.top_share > 0:
+            self.top = (self._choose("tail", rng), self._choose("head", rng))
+
+    def _choose(self, side: Side, rng: torch.Generator) -> Tensor:
+        """Return, for every collected fact, the most probable uncollected entities of a pool."""
+        half = self.plan.negatives // 2
+        keep = round(self.plan.top_share * half)
+        entities, relations = self.system.represent()
+        chosen = []
+        for facts in torch.split(self.facts, max(1, 2**22 // (self.plan.pool * half))):
+            drawn = self.sampler.draw(facts, side, self.plan.pool * half, rng)
+            none = drawn[:, :0]
+            tails, heads = (drawn, none) if side == "tail" else (none, drawn)
+            psi1, psi0 = self.system.heads.scores(entities, relations, facts, tails, heads)
+            value = self.system.posterior.uncollected_class(psi1[:, 1:], psi0[:, 1:])
+            chosen.append(drawn.gather(1, value.topk(keep).indices).int())
+        return torch.cat(chosen)
+
+    @torch.no_grad()
+    def collected_probability(self) -> tuple[Tensor, Tensor]:
+        """Return probability and plausibility [n] of every collected fact.
+
+        Facts are scored group by group, and a group is hidden from the encoder while it is
+        scored, so that no fact is its own evidence.
+        """
+        probability = torch.empty(len(self.facts), device=self.facts.device)
+        plausibility = torch.empty_like(probability)
+        rows = torch.arange(len(self.facts), device=self.facts.device)
+        self.system.eval()
+        for group in range(GROUPS):
+            mine = rows[rows % GROUPS == group]
+            psi1, psi0 = self.system.pair(self.facts[mine], hidden_facts=mine)
+            probability[mine] = self.system.posterior.true_if_collected(psi1, psi0)
+            plausibility[mine] = self.system.posterior.plausibility(psi1, psi0)
+        return probability, plausibility
+
+    def health(self) -> dict[str, float | bool]:
+        """Describe the posterior of the collected facts."""
+        return health(*self.collected_probability())
