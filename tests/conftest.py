@@ -10,6 +10,8 @@ import torch
 from hypothesis import settings
 
 from npugraph.graph import KnowledgeGraph, Vocabulary
+from npugraph.scorers import Scorer
+from scorer_cases import CASES, Case
 
 # No deadline: a slow machine is no bug.
 settings.register_profile("npugraph", deadline=None, max_examples=60)
@@ -59,3 +61,13 @@ def toy_graph() -> KnowledgeGraph:
         label=torch.tensor([1, 1, 1, 0, 0, 1], dtype=torch.int8),
         source="toy",
     )
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+@pytest.fixture
+def scorer(case: Case) -> Scorer:
+    return case.make()

@@ -201,11 +201,7 @@ def test_rate_0_only_splits_anew() -> None:
         (0.3, 0.1),
         (0.3, 0.0),
         (0.3, 1.0),
-        pytest.param(
-            0.0,
-            0.1,
-            marks=pytest.mark.xfail(strict=True, reason="BUG: an empty truth.tsv is refused"),
-        ),
+        (0.0, 0.1),
     ],
 )
 def test_a_saved_graph_comes_back_with_its_truth(
@@ -228,7 +224,6 @@ def test_a_saved_graph_comes_back_with_its_truth(
     assert json.loads((tmp_path / "stats.json").read_text()) == stats
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: TSV cannot be written with a quote in a label")
 def test_labels_with_quotes_survive_the_truth_file(tmp_path: Path) -> None:
     noisy, truth = perturb(make_splits(label_prefix='"\u2028é '))
     save(noisy, truth, {}, tmp_path)
@@ -237,7 +232,6 @@ def test_labels_with_quotes_survive_the_truth_file(tmp_path: Path) -> None:
     assert torch.equal(found.planted, truth.planted)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: an empty valid.tsv is written and cannot be read")
 @pytest.mark.parametrize("train_share", [0.0, 1.0])
 def test_a_share_that_leaves_a_part_empty_is_refused(train_share: float) -> None:
     with pytest.raises(SettingsError, match="train_share"):

@@ -184,7 +184,6 @@ def test_scores_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
         ranks_of(lambda known, relation, side: torch.zeros(shape), memory_budget=ONE_QUERY)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: only the first chunk of a side is checked")
 def test_the_wrong_shape_is_refused_in_later_chunks_too() -> None:
     calls = []
 
@@ -217,8 +216,6 @@ def expected_ranks() -> list[float]:
     return popularity_ranks(lambda known, relation, side: popularity().repeat(len(known), 1))
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: an expanded matrix is masked in place: wrong ranks")
-@pytest.mark.filterwarnings("ignore:Use of index_put_ on expanded tensors")
 def test_rows_that_share_their_memory_do_not_disturb_each_other(
     expected_ranks: list[float],
 ) -> None:
@@ -228,14 +225,12 @@ def test_rows_that_share_their_memory_do_not_disturb_each_other(
     assert torch.equal(scores, popularity())
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: NaN cannot be written into integers")
 def test_whole_numbers_are_ranked(expected_ranks: list[float]) -> None:
     scores = popularity().long()
     found = popularity_ranks(lambda known, relation, side: scores.repeat(len(known), 1))
     assert found == expected_ranks
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: a tensor of inference mode cannot be masked in place")
 def test_scores_made_in_inference_mode_are_ranked(expected_ranks: list[float]) -> None:
     @torch.inference_mode()
     def score_all(known: Tensor, relation: Tensor, side: Side) -> Tensor:
@@ -398,7 +393,6 @@ def test_no_answers_where_everything_is_known() -> None:
     assert top_k(random_scores(), 0, 0, "tail", 3, index, only_new=True) == []
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: topk puts not-a-number first")
 def test_the_best_answer_is_never_not_a_number() -> None:
     scores = random_scores()
     scores.scores[0, 0, 2] = math.nan

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from npugraph.errors import DataError, nearest
+from npugraph.errors import DataError, SettingsError, nearest
 from npugraph.seeds import generator
 
 
@@ -55,7 +55,7 @@ class Vocabulary:
         return isinstance(other, Vocabulary) and self.labels.equals(other.labels)
 
     def __hash__(self) -> int:
-        return hash((len(self), self.kind))
+        return hash(len(self))
 
     def _by_label(self) -> dict[str, int]:
         if self._lookup is None:
@@ -310,6 +310,9 @@ def split_facts(
     every entity and of every relation stays in train, so that nothing held out is about an
     entity the model never saw; a sparse graph may therefore hold out less than it was asked to.
     """
+    for share_name, share in (("valid_share", valid_share), ("test_share", test_share)):
+        if not 0 <= share <= 1:
+            raise SettingsError(f"{share_name}={share} must lie between 0 and 1.")
     index = graph.index()
     order = torch.randperm(len(index), generator=generator(seed, "split"))
     facts = index.facts()[order]

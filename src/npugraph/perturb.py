@@ -24,10 +24,11 @@ from torch import Tensor
 
 from npugraph.errors import DataError, SettingsError
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, flip
-from npugraph.io import ReadOptions, read_table, write_splits, write_table, write_text
+from npugraph.io import write_splits, write_table, write_text
 from npugraph.seeds import generator
 
 Noise = Literal["random", "one-sided", "typed"]
+TRUTH_COLUMNS = ["head", "relation", "tail", "kind"]
 
 # Train and valid facts in the paper's table of datasets. They do not follow from its own text.
 PAPER_COUNTS: dict[tuple[str, float], tuple[int, int]] = {
@@ -77,6 +78,8 @@ class PerturbSettings:
             value = getattr(self, name)
             if not 0 <= value <= 1 or (name == "rate" and value == 1):
                 raise SettingsError(f"{name}={value} must lie between 0 and 1.")
+        if self.train_share in (0, 1):
+            raise SettingsError(f"train_share={self.train_share} leaves train or valid empty.")
 
 
 @dataclass(frozen=True)
@@ -235,14 +238,19 @@ def read_truth(splits: Splits) -> Truth | None:
         return None
     if not splits.truth.is_file():
         raise DataError(f"{splits.truth}: the hidden truth of {splits.name!r} is no longer there.")
-    options = ReadOptions(header=True, columns=("head", "relation", "tail"))
-    table, _ = read_table(splits.truth, options)
-    kind = pyarrow.csv.read_csv(
-        splits.truth,
-        parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
-        convert_options=pyarrow.csv.ConvertOptions(include_columns=["kind"]),
-    )["kind"]
-    parts = [
-        splits.train.encode(table.filter(pc.equal(kind, name))) for name in ("planted", "removed")
-    ]
-    return Truth(*parts)
+    # Not read_table: a graph perturbed at rate 0 has a truth without a single row.
+    try:
+        table = pyarrow.csv.read_csv(
+            splits.truth,
+            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(TRUTH_COLUMNS, pa.string()), strings_can_be_null=False
+            ),
+        ).select(TRUTH_COLUMNS)
+    except (pa.ArrowInvalid, KeyError) as error:
+        raise DataError(f"{splits.truth}: no readable hidden truth ({error}).") from None
+    planted, removed = (
+        splits.train.encode(table.filter(pc.equal(table["kind"], name)))
+        for name in ("planted", "removed")
+    )
+    return Truth(planted, removed)

@@ -208,11 +208,12 @@ def _rank_side(
     for first in range(0, len(queries), chunk):
         rows = slice(first, min(first + chunk, len(queries)))
         known, relation = queries.known[rows], queries.relation[rows]
-        scores = score_all(known, relation, side)
+        num_entities = next(iter(indexes.values())).num_entities
+        scores = _check_scores(score_all(known, relation, side), len(known), num_entities)
         if buffer is None:
-            buffer = _check_scores(scores, len(known), next(iter(indexes.values())).num_entities)
-        if scores.sum().isnan() and scores.isnan().any():
-            raise DataError("A score is not a number; the model has diverged or is broken.")
+            # Zeros and ones are summed; float32 counts exactly up to 2**24, and faster than bool.
+            dtype = torch.float32 if num_entities < 2**24 else torch.float64
+            buffer = torch.empty(scores.shape, dtype=dtype, device=scores.device)
         for name, index in indexes.items():
             fact, ranks = _rank_chunk(scores, buffer, queries, rows, index)
             results[name][:, fact] = ranks
@@ -222,15 +223,24 @@ def _rank_side(
 
 
 def _check_scores(scores: Tensor, num_queries: int, num_entities: int) -> Tensor:
-    """Refuse scores of the wrong shape; return a buffer to count in."""
+    """Refuse scores of the wrong shape or without a value; return them fit to be masked."""
     if scores.shape != (num_queries, num_entities):
         raise DataError(
             f"score_all returned shape {tuple(scores.shape)} where ({num_queries}, {num_entities}) "
             "was asked for: one row a query, one column an entity."
         )
-    # Zeros and ones are summed; float32 counts exactly up to 2**24, and much faster than bool.
-    dtype = torch.float32 if num_entities < 2**24 else torch.float64
-    return torch.empty(scores.shape, dtype=dtype, device=scores.device)
+    if not scores.is_floating_point():
+        scores = scores.double()
+    # Rows that share their memory (expand) would be masked together; inference tensors never.
+    scores = scores.clone() if scores.is_inference() else scores.detach().contiguous()
+    refuse_nan(scores)
+    return scores
+
+
+def refuse_nan(scores: Tensor) -> None:
+    """Refuse scores that are not numbers; the sum is a fast first look."""
+    if scores.sum().isnan() and scores.isnan().any():
+        raise DataError("A score is not a number; the model has diverged or is broken.")
 
 
 def _rank_chunk(
@@ -330,6 +340,7 @@ def top_k(
     ids = torch.tensor([known], device=device)
     relations = torch.tensor([relation], device=device)
     scores = score_all(ids, relations, side)[0].clone()
+    refuse_nan(scores)
     everyone = torch.arange(len(scores), device=device)
     given = ids.expand_as(everyone)
     middle = relations.expand_as(everyone)

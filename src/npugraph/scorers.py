@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from npugraph.errors import SettingsError
+
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("tail", "head")
 
@@ -95,6 +97,8 @@ class TransE(Scorer):
     def __init__(self, p: int = 1) -> None:
         """Choose the norm ``p``: 1 or 2."""
         super().__init__()
+        if p not in (1, 2):
+            raise SettingsError(f"p={p} must be 1 or 2.")
         self.p = p
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
@@ -118,6 +122,8 @@ class RotatE(Scorer):
     def __init__(self, gamma: float = 0.0, norm: Literal["modulus", "l2"] = "modulus") -> None:
         """Choose the margin ``gamma`` and the norm."""
         super().__init__()
+        if norm not in ("modulus", "l2"):
+            raise SettingsError(f"norm={norm!r} must be one of modulus, l2.")
         self.gamma = gamma
         self.norm = norm
 
@@ -166,11 +172,10 @@ def distances(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
     Every norm is summed directly, coordinate by coordinate. Expanding the square into a matrix
     product would be shorter, but loses the digits that decide close ranks.
     """
-    if points.requires_grad or entities.requires_grad:
+    if torch.is_grad_enabled() and (points.requires_grad or entities.requires_grad):
         return _distances_with_gradient(points, entities, norm)
     if norm != "modulus" and points.device.type != "cpu":
-        mode = "donot_use_mm_for_euclid_dist"
-        return torch.cdist(points, entities, p=1.0 if norm == "l1" else 2.0, compute_mode=mode)
+        return _cdist(points, entities, norm)
     out = points.new_empty(len(points), len(entities))
     on_cpu = points.device.type == "cpu"
     tile_queries = TILE_QUERIES if on_cpu else max(1, 2**24 // max(len(entities), 1))
@@ -208,9 +213,15 @@ def _tile(points: Tensor, columns: Tensor, norm: Norm) -> Tensor:
     return total if norm == "l1" else total.sqrt_()
 
 
+def _cdist(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+    # Without this mode cdist goes through a matrix product from 26 rows on.
+    mode = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(points, entities, p=1.0 if norm == "l1" else 2.0, compute_mode=mode)
+
+
 def _distances_with_gradient(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
     if norm != "modulus":
-        return torch.cdist(points, entities, p=1.0 if norm == "l1" else 2.0)
+        return _cdist(points, entities, norm)
     gap = points.unsqueeze(1) - entities
     real, imaginary = gap.chunk(2, -1)
     return (real.square() + imaginary.square() + 1e-30).sqrt().sum(-1)
@@ -251,9 +262,10 @@ class MLP(Scorer):
 def perceptron_scores(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor:
     """Return ``sum_k weight_k relu(query_k + entity_k)``: [q, m], [E, m], [m] to [q, E].
 
-    Since relu(a + b) = max(a, -b) + b, a tile takes two passes a unit; the rest is one product.
+    relu(a + b) = max(a, -b) + b would save a pass a unit, but what it adds and takes away again
+    leaves rounding behind: facts on which every unit is off would no longer tie.
     """
-    if query.requires_grad or entities.requires_grad:
+    if torch.is_grad_enabled() and (query.requires_grad or entities.requires_grad):
         return torch.relu(query.unsqueeze(1) + entities) @ weight
     out = query.new_empty(len(query), len(entities))
     on_cpu = query.device.type == "cpu"
@@ -262,15 +274,14 @@ def perceptron_scores(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor
     weights = weight.tolist()
     for first in range(0, len(entities), max(tile_entities, 1)):
         part = entities[first : first + tile_entities]
-        columns = (-part).T.contiguous()
-        rest = part @ weight
+        columns = part.T.contiguous()
         for start in range(0, len(query), tile_queries):
             points = query[start : start + tile_queries].T.unsqueeze(-1)
-            total = rest.expand(points.shape[1], -1).contiguous()
-            larger = torch.empty_like(total)
+            total = query.new_zeros(points.shape[1], len(part))
+            unit = torch.empty_like(total)
             for point, column, factor in zip(points, columns, weights, strict=True):
-                torch.maximum(column, point, out=larger)
-                total.add_(larger, alpha=factor)
+                torch.add(column, point, out=unit)
+                total.add_(unit.relu_(), alpha=factor)
             out[start : start + tile_queries, first : first + tile_entities] = total
     return out
 
@@ -362,6 +373,10 @@ class TwoHeads(nn.Module, ABC):
         """
 
     @abstractmethod
+    def contrast(self) -> Tensor:
+        """Return the sum of squares of the weights that tell one fact from another."""
+
+    @abstractmethod
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
     ) -> Tensor:
@@ -406,6 +421,11 @@ class MLPHeads(TwoHeads):
             results.append(torch.cat(blocks, 1) + mlp.shift)
         return results[0], results[1]
 
+    def contrast(self) -> Tensor:
+        """Return the sum of squares of both perceptrons, their shifts left out."""
+        weights = [w for mlp in (self.psi1, self.psi0) for w in mlp.parameters() if w.dim()]
+        return torch.stack([w.square().sum() for w in weights]).sum()
+
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
     ) -> Tensor:
@@ -415,13 +435,14 @@ class MLPHeads(TwoHeads):
 
 
 class BilinearHeads(TwoHeads):
-    """Two bilinear heads: entities are shared, each head has relations of its own, and a shift."""
+    """Two bilinear heads: entities are shared, each has its own relations, scale and shift."""
 
     def __init__(self, scorer: Scorer) -> None:
         """Use ``scorer`` (DistMult or ComplEx) for both heads."""
         super().__init__()
         self.scorer = scorer
         self.shift = nn.Parameter(torch.zeros(2))
+        self.scale = nn.Parameter(torch.ones(2))
 
     def entity_width(self, dimension: int) -> int:
         """As the scorer's."""
@@ -439,20 +460,24 @@ class BilinearHeads(TwoHeads):
         tail = embedding(facts[:, 2:], entities)
         corrupted_tail, corrupted_head = embedding(tails, entities), embedding(heads, entities)
         results = []
-        for part, shift in zip(
-            embedding(facts[:, 1:2], relations).chunk(2, -1), self.shift, strict=True
-        ):
+        parts = embedding(facts[:, 1:2], relations).chunk(2, -1)
+        for part, scale, shift in zip(parts, self.scale, self.shift, strict=True):
             blocks = (
                 self.scorer.score(head, part, tail),
                 self.scorer.score(head, part, corrupted_tail),
                 self.scorer.score(corrupted_head, part, tail),
             )
-            results.append(torch.cat(blocks, 1) + shift)
+            results.append(scale * torch.cat(blocks, 1) + shift)
         return results[0], results[1]
+
+    def contrast(self) -> Tensor:
+        """Return the sum of squares of the two scales."""
+        return self.scale.square().sum()
 
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
     ) -> Tensor:
         """Score every entity with one half of the relation."""
         part = relation.chunk(2, -1)[1 - head]
-        return self.scorer.score_all(known, part, entities, side) + self.shift[1 - head]
+        scores = self.scorer.score_all(known, part, entities, side)
+        return self.scale[1 - head] * scores + self.shift[1 - head]

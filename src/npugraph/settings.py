@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,9 @@ class TrainSettings:
         """Refuse values outside their range."""
         for field in dataclasses.fields(self):
             _check_range(field, getattr(self, field.name))
+        for name, kind in typing.get_type_hints(type(self)).items():
+            if typing.get_origin(kind) is Literal:
+                parse_value(name, getattr(self, name), kind)
 
 
 S = TypeVar("S", bound=TrainSettings)
@@ -47,6 +51,10 @@ S = TypeVar("S", bound=TrainSettings)
 
 def _check_range(field: dataclasses.Field[Any], value: Any) -> None:
     low, high = field.metadata.get("low"), field.metadata.get("high")
+    if value is None:
+        return
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SettingsError(f"{field.name}={value} is not a finite number.")
     if low is not None and value < low:
         raise SettingsError(f"{field.name}={value} is too small; the least is {low}.")
     if high is not None and value > high:
@@ -84,10 +92,11 @@ def parse_value(name: str, value: Any, kind: Any) -> Any:
     try:
         if kind is bool:
             return {"true": True, "false": False}[str(value).lower()]
-        if kind is int and isinstance(value, float):
+        # bool(x) of JSON is an int to Python, and 2.0 would be cut to 2.
+        if kind is int and isinstance(value, float | bool):
             raise ValueError
         return kind(value)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         raise SettingsError(f"{name}={value!r} is not {_article(kind)}.") from None
 
 
@@ -115,7 +124,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """Read a JSON object of settings from a file."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: not a readable JSON file of settings ({error}).") from None
     if not isinstance(values, dict):
         raise SettingsError(f"{path}: a settings file holds one JSON object.")

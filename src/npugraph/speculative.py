@@ -107,13 +107,20 @@ class SpeculativeTraining(Training):
         facts: Tensor,
         plan: SelfTraining,
         choose_neighbours: bool = True,
+        head_l2: float = 0.0,
     ) -> None:
-        """Train on the collected facts [n, 3]."""
+        """Train on the collected facts [n, 3].
+
+        ``head_l2`` weighs a penalty on the contrast of both heads. The gradient of psi0 is far
+        above it; that of psi1, which few facts bear on, is not. It keeps psi1 from learning the
+        same order of facts as psi0 and so turning the posterior round.
+        """
         self.system = system
         self.objective = objective
         self.facts = facts
         self.plan = plan
         self.choose_neighbours = choose_neighbours
+        self.head_l2 = head_l2
         self.sampler = Uncollected(facts, system.num_entities, system.num_relations)
         self.top: tuple[Tensor, Tensor] | None = None
 
@@ -135,7 +142,7 @@ class SpeculativeTraining(Training):
         loss: Tensor = self.objective(
             Heads(psi1[:, 0], psi0[:, 0], psi1[:, 1:], psi0[:, 1:], weight.to(psi1.dtype))
         )
-        return loss
+        return loss + self.head_l2 * self.system.heads.contrast()
 
     def _draw(self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator) -> Tensor:
         """Return K/2 entities [b, K/2] that make uncollected facts, the chosen ones first."""

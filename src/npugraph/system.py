@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,17 @@ class Model(nn.Module, ABC):
         """Switch between training and evaluation; what was represented before is forgotten."""
         self._frozen = None
         return super().train(mode)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load weights; what was represented before is forgotten."""
+        self._frozen = None
+        return super().load_state_dict(*args, **kwargs)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+        # Behind .to(), .half() and the like: the tables move, so must what was made of them.
+        self._frozen = None
+        super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
+        return self
 
     def represent(self) -> tuple[Tensor, Tensor]:
         """Return all entities and relations; in evaluation mode they are computed once."""
@@ -92,7 +103,9 @@ class System(Model):
         entities, relations = self.represent()
         relation, side = self._direct(relation, side)
         query = embedding(known, entities), embedding(relation, relations)
-        return self.scorer.score_all(*query, entities, side).float()
+        scores = self.scorer.score_all(*query, entities, side)
+        # Half precision ties where it must not; float64 stays what it is.
+        return scores.float() if scores.dtype.itemsize < 4 else scores
 
     def _direct(self, relation: Tensor, side: Side) -> tuple[Tensor, Side]:
         """Turn a question for a head into one for a tail where relations have twins."""

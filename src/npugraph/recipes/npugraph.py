@@ -34,6 +34,7 @@ class NPUGraphSettings(TrainSettings):
     choose_neighbours: bool = setting(True, "choose neighbours by the posterior in self-training")
     dropout: float = setting(0.5, "dropout on the embeddings", low=0, high=1)
     hidden_dropout: float = setting(0.0, "dropout on hidden units of a head", low=0, high=1)
+    head_l2: float = setting(0.001, "penalty on the contrast of both heads", low=0)
     objective: Literal["npu", "margin", "pairwise", "pointwise"] = setting("npu", "the loss")
     margin: float = setting(1.0, "of the margin loss", low=0)
     reading: Literal["exception", "printed"] = setting("exception", "what class 1 means")
@@ -101,7 +102,12 @@ def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTrain
         settings.pool,
     )
     return SpeculativeTraining(
-        system, make_objective(settings, posterior), train.facts, plan, settings.choose_neighbours
+        system,
+        make_objective(settings, posterior),
+        train.facts,
+        plan,
+        settings.choose_neighbours,
+        settings.head_l2,
     )
 
 

@@ -1,4 +1,4 @@
-"""Graphs in and out of files: TSV, CSV, Parquet, N-Triples and Turtle.
+"""Read graphs from TSV, CSV, Parquet, N-Triples and Turtle.
 
 Text is parsed and turned into ids by Arrow, column by column; no Python code runs per row. Only
 when a file turns out to be bad is it read again, line by line, to name the first bad line.
@@ -7,6 +7,7 @@ when a file turns out to be bad is it read again, line by line, to name the firs
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +20,21 @@ import pyarrow.parquet
 import torch
 from torch import Tensor
 
-from npugraph.diagnose import first_problem
 from npugraph.errors import DataError, nearest
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
+from npugraph.io.diagnose import Record, first_problem, records
+from npugraph.io.formats import (
+    COMPRESSION,
+    HEADER_NAMES,
+    RDF,
+    ROLES,
+    TEXT,
+    looks_like_header,
+    split_suffixes,
+)
 
-ROLES = ("head", "relation", "tail", "confidence", "label")
-HEADER_NAMES = {
-    "head": ("head", "subject", "source", "from", "h", "s", "head_entity"),
-    "relation": ("relation", "predicate", "property", "rel", "r", "p", "edge"),
-    "tail": ("tail", "object", "target", "to", "t", "o", "tail_entity"),
-    "confidence": ("confidence", "probability", "weight", "score"),
-    "label": ("label", "truth"),
-}
-TEXT = {".tsv": "\t", ".txt": "\t", ".csv": ","}
-RDF = {".nt": "N_TRIPLES", ".ttl": "TURTLE"}
-COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 SPLITS = ("train", "valid", "test")
+BLANK_NODE = re.compile(rb"_:[^\s<>\"(){}\[\],;]+")
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,11 @@ class ReadOptions:
                 f"Name 3 to 5 columns (head, relation, tail, confidence, label), "
                 f"not {len(self.columns)}."
             )
-
-
-def split_suffixes(path: Path) -> tuple[str, str | None]:
-    """Return a file's format suffix and its compression.
-
-    >>> split_suffixes(Path("train.tsv.gz"))
-    ('.tsv', 'gzip')
-    """
-    suffix = path.suffix.lower()
-    if suffix in COMPRESSION:
-        return Path(path.stem).suffix.lower(), COMPRESSION[suffix]
-    return suffix, None
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise DataError(
+                f"The delimiter is {self.delimiter!r}, but it must be one character other than a "
+                "quote or a line end."
+            )
 
 
 def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None) -> KnowledgeGraph:
@@ -147,10 +140,18 @@ def _read_text(
     path: Path, compression: str | None, delimiter: str, options: ReadOptions
 ) -> pa.Table:
     quoted = delimiter != "\t"
-    first = _first_fields(path, compression, delimiter)
-    header = _looks_like_header(first) if options.header is None else options.header
-    names = first if header else [str(i) for i in range(len(first))]
-    roles = _assign_roles(path, names, header, options.columns)
+    first = _first_record(path, compression, delimiter)
+    header = looks_like_header(first.fields) if options.header is None else options.header
+    names = first.fields if header else [str(i) for i in range(len(first.fields))]
+    roles = _assign_roles(f"{path}, line {first.first}", path, names, header, options.columns)
+    # Arrow skips lines, blank ones and those within quotes included.
+    skip = first.last if header else 0
+    if header and _is_last(path, compression, delimiter):
+        raise DataError(f"{path}: the file holds no facts.")
+    if quoted and _odd_quotes(path, compression):
+        problem = first_problem(path, compression, delimiter, header, roles)
+        if problem:
+            raise DataError(f"{path}, {problem}")
     columns = [f"c{i}" for i in range(len(names))]
     try:
         with pa.OSFile(str(path)) as raw:
@@ -158,7 +159,7 @@ def _read_text(
             table = pyarrow.csv.read_csv(
                 stream,
                 read_options=pyarrow.csv.ReadOptions(
-                    column_names=columns, skip_rows=int(header), block_size=1 << 23
+                    column_names=columns, skip_rows=skip, block_size=1 << 23
                 ),
                 parse_options=pyarrow.csv.ParseOptions(
                     delimiter=delimiter,
@@ -186,39 +187,51 @@ def _explain(
     error: object,
 ) -> str:
     """Find the first bad line; fall back on Arrow's own words for damage that is not in a line."""
-    problem = first_problem(path, compression, delimiter, header, roles)
+    try:
+        problem = first_problem(path, compression, delimiter, header, roles)
+    except OSError as damage:
+        return f"{path}: the file breaks off or is damaged ({damage})."
     return f"{path}, {problem}" if problem else f"{path}: cannot be read ({error})."
 
 
-def _first_fields(path: Path, compression: str | None, delimiter: str) -> list[str]:
+def _first_record(path: Path, compression: str | None, delimiter: str) -> Record:
+    """Return the first record that is not blank."""
     try:
-        with pa.input_stream(str(path), compression=compression) as stream:
-            line = b""
-            while not line.strip() and (line := _read_line(stream)):
-                pass
+        first = next(records(path, compression, delimiter), None)
     except OSError as error:
         raise DataError(f"{path}: cannot be opened as {compression or 'text'} ({error}).") from None
-    if not line.strip():
+    if first is None:
         raise DataError(f"{path}: the file is empty.")
-    text = line.decode("utf-8", errors="replace").removeprefix("\ufeff")
-    fields = text.rstrip("\r\n").split(delimiter)
-    return [f.strip('"') for f in fields] if delimiter != "\t" else fields
+    if first.problem:
+        raise DataError(f"{path}, line {first.first}: {first.problem}")
+    return first
 
 
-def _read_line(stream: pa.NativeFile) -> bytes:
-    line = b""
-    while not line.endswith(b"\n") and (char := stream.read(1)):
-        line += char
-    return line
+def _is_last(path: Path, compression: str | None, delimiter: str) -> bool:
+    """Tell whether the first record is the only one."""
+    found = records(path, compression, delimiter)
+    next(found)
+    return next(found, None) is None
 
 
-def _looks_like_header(fields: Sequence[str]) -> bool:
-    low = [name.strip().lower() for name in fields]
-    return all(any(name in HEADER_NAMES[role] for name in low) for role in ROLES[:3])
+def _odd_quotes(path: Path, compression: str | None) -> bool:
+    """Tell whether a file has an odd number of quotes: one may never be closed."""
+    count = 0
+    with pa.input_stream(str(path), compression=compression) as stream:
+        try:
+            while block := stream.read(1 << 22):
+                count += block.count(b'"')
+        except OSError:  # the reader names the damage
+            return False
+    return count % 2 == 1
 
 
 def _assign_roles(
-    path: Path, names: Sequence[str], named: bool, columns: tuple[str | int, ...] | None
+    place: str,
+    path: Path,
+    names: Sequence[str],
+    named: bool,
+    columns: tuple[str | int, ...] | None,
 ) -> dict[str, int]:
     """Say which column holds what: role -> position."""
     if columns is not None:
@@ -239,14 +252,14 @@ def _assign_roles(
         return dict(zip(ROLES, range(len(names)), strict=False))
     hint = "" if len(names) > 1 else " Is the delimiter right?"
     raise DataError(
-        f"{path}, line 1: {len(names)} columns, and it is not clear which are head, relation and "
+        f"{place}: {len(names)} columns, and it is not clear which are head, relation and "
         f"tail; name them (columns head,relation,tail by name, or by position from 0).{hint}"
     )
 
 
 def _position(path: Path, names: Sequence[str], named: bool, column: str | int) -> int:
-    if isinstance(column, int) or column.isdigit() and column not in names:
-        if int(column) < len(names):
+    if isinstance(column, int) or (column.isdigit() and not (named and column in names)):
+        if 0 <= int(column) < len(names):
             return int(column)
         raise DataError(f"{path}: there is no column {column}; it has {len(names)}, from 0.")
     if not named:
@@ -269,11 +282,13 @@ def _check(table: pa.Table, explain: object) -> pa.Table:
             continue
         try:
             numbers = column.cast(pa.float64())
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(explain(error)) from None
         inside = pc.and_(pc.greater_equal(numbers, 0), pc.less_equal(numbers, 1))
         if numbers.null_count or not pc.all(inside, min_count=0).as_py():
             raise DataError(explain(f"a {role} that is not a number in [0, 1]"))
+        if role == "label" and not pc.all(pc.equal(numbers, pc.round(numbers))).as_py():
+            raise DataError(explain("a label that is neither 0 nor 1"))
         columns[role] = numbers
     return pa.table(columns)
 
@@ -281,15 +296,23 @@ def _check(table: pa.Table, explain: object) -> pa.Table:
 def _read_parquet(path: Path, options: ReadOptions) -> pa.Table:
     try:
         schema = pyarrow.parquet.read_schema(path)
-        roles = _assign_roles(path, schema.names, True, options.columns)
+        roles = _assign_roles(str(path), path, schema.names, True, options.columns)
         table = pyarrow.parquet.read_table(path, columns=[schema.names[i] for i in roles.values()])
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from None
     table = table.select([schema.names[i] for i in roles.values()]).rename_columns(list(roles))
-    strings = {
-        role: table[role].cast(pa.string()) if role in ROLES[:3] else table[role] for role in roles
-    }
+    strings = {role: _as_text(path, role, table[role]) for role in ROLES[:3]}
+    strings |= {role: table[role] for role in roles if role in ROLES[3:]}
     return _check(pa.table(strings), lambda error: f"{path}: {_first_bad_row(table, error)}")
+
+
+def _as_text(path: Path, role: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{path}: the {role} column of type {column.type} cannot be read as text ({error})."
+        ) from None
 
 
 def _first_bad_row(table: pa.Table, error: object) -> str:
@@ -299,7 +322,11 @@ def _first_bad_row(table: pa.Table, error: object) -> str:
                 return f"row {number} has an empty {role}."
         for role in ROLES[3:]:
             value = row.get(role, 0)
-            if value is None or not 0 <= value <= 1:
+            try:
+                good = 0 <= float(value) <= 1 and (role != "label" or float(value) in (0, 1))
+            except (TypeError, ValueError):
+                good = False
+            if not good:
                 return f"row {number} has a {role} that is not in [0, 1]: {value!r}."
     return f"{error}."
 
@@ -313,27 +340,47 @@ def _read_rdf(
         raise DataError(
             f"{path}: reading RDF needs pyoxigraph; install it with: pip install 'npugraph[rdf]'."
         ) from None
-    with pa.input_stream(str(path), compression=compression) as stream:
-        data = stream.read()
+    try:
+        with pa.input_stream(str(path), compression=compression) as stream:
+            data = stream.read()
+    except OSError as error:
+        raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
     kind = getattr(pyoxigraph.RdfFormat, RDF[suffix])
     columns: tuple[list[str], list[str], list[str]] = ([], [], [])
+    rows: list[int] = []
     skipped = 0
+    named = {name.rstrip(b".") for name in BLANK_NODE.findall(data)}
+    unnamed: dict[str, str] = {}
     try:
         for quad in pyoxigraph.parse(data, format=kind, base_iri=path.resolve().as_uri()):
             tail = quad.object
             if isinstance(tail, pyoxigraph.Literal) and not options.literals:
                 skipped += 1
                 continue
+            rows.append(len(rows) + skipped + 1)
             for column, term in zip(columns, (quad.subject, quad.predicate, tail), strict=True):
-                column.append(term.value if isinstance(term, pyoxigraph.NamedNode) else str(term))
+                label = term.value if isinstance(term, pyoxigraph.NamedNode) else str(term)
+                if isinstance(term, pyoxigraph.BlankNode) and label.encode() not in named:
+                    # The parser gives such a node another random name each time; we number them.
+                    label = unnamed.setdefault(label, f"_:unnamed{len(unnamed)}")
+                column.append(label)
     except SyntaxError as error:
         raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from None
     arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in columns]
-    return pa.table(arrays, names=list(ROLES[:3])), skipped
+    return pa.table([*arrays, pa.array(rows, pa.int64())], names=[*ROLES[:3], "row"]), skipped
 
 
 def _read_names(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    """Read one name a line; only LF and CR LF end a line, for a name may hold U+2028."""
+    if not path.is_file():
+        return []
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} is not valid UTF-8 ({error.reason})"
+        raise DataError(f"{path}: {reason}.") from None
+    names = (line.removesuffix("\r") for line in text.split("\n"))
+    return [name for name in names if name]
 
 
 def _encode(
@@ -352,6 +399,7 @@ def _encode(
     graphs = []
     for i, table in enumerate(tables):
         columns = [entity_ids[2 * i], relation_ids[i], entity_ids[2 * i + 1]]
+        rows = _numbers(table, "row", torch.int64)
         graphs.append(
             KnowledgeGraph(
                 entities,
@@ -359,6 +407,7 @@ def _encode(
                 torch.from_numpy(np.stack(columns, axis=1)),
                 confidence=_numbers(table, "confidence", torch.float64),
                 label=_numbers(table, "label", torch.int8),
+                **({} if rows is None else {"rows": rows}),
                 source=sources[i],
                 skipped=skipped[i],
             )
@@ -388,57 +437,3 @@ def _dictionary(
     ends = np.cumsum([len(column) for column in columns])
     vocabulary = Vocabulary(found.take(pa.array(order)), kind)
     return vocabulary, [ids[e - len(c) : e] for e, c in zip(ends, columns, strict=True)]
-
-
-def write_table(table: pa.Table, path: str | os.PathLike[str], header: bool = False) -> None:
-    """Write a table as TSV, CSV or Parquet, by the file's suffix, through a temporary file.
-
-    Text has no header by default: that is what the field's other tools read.
-    """
-    path = Path(path)
-    suffix, compression = split_suffixes(path)
-    temporary = path.with_name(f".{path.name}.partial")
-    if suffix == ".parquet":
-        pyarrow.parquet.write_table(table, temporary)
-    elif suffix in TEXT:
-        if suffix != ".csv":
-            _refuse_tabs(table, path)
-        options = pyarrow.csv.WriteOptions(
-            include_header=header,
-            delimiter=TEXT[suffix],
-            quoting_style="needed" if suffix == ".csv" else "none",
-            quoting_header="needed" if suffix == ".csv" else "none",
-        )
-        with pa.output_stream(str(temporary), compression=compression) as stream:
-            pyarrow.csv.write_csv(table, stream, options)
-    else:
-        raise DataError(f"{path}: cannot write {suffix!r}; use .tsv, .csv or .parquet.")
-    temporary.replace(path)
-
-
-def _refuse_tabs(table: pa.Table, path: Path) -> None:
-    for name in table.column_names:
-        column = table[name]
-        if pa.types.is_string(column.type):
-            bad = column.filter(pc.match_substring_regex(column, "[\t\r\n]"))
-            if len(bad):
-                raise DataError(
-                    f"{path}: {bad[0].as_py()!r} holds a tab or a line end, which TSV cannot; "
-                    "write .parquet or .csv."
-                )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file so that it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-
-
-def write_splits(splits: Splits, folder: Path) -> None:
-    """Write train, valid, test as TSV, and the names that no fact mentions, into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, part in splits.parts().items():
-        write_table(part.to_table(), folder / f"{name}.tsv")
-    for kind, words in (("entities", splits.train.entities), ("relations", splits.train.relations)):
-        write_text(folder / f"{kind}.txt", "\n".join(words.labels.to_pylist()) + "\n")
