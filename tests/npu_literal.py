@@ -16,6 +16,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from npugraph.encoders import NeighbourAttention
 from npugraph.objectives import Heads
 
 Numbers = list[Decimal]
@@ -43,6 +44,10 @@ SWITCHES = [
         ((1.0, 1.0), (0.4, 2.5), (3.0, 0.0)),
     )
 ]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def name_of(value: object) -> str:
@@ -186,7 +191,7 @@ def random_heads(
     facts: int = 4, count: int = 3, seed: int = 0, masked: bool = False, scale: float = 1.5
 ) -> Heads:
     """Draw the scores of a batch in float64; ``masked`` takes out one row and one pair."""
-    rng = torch.Generator().manual_seed(seed)
+    rng = generator(seed)
 
     def scores(*shape: int) -> Tensor:
         return torch.randn(shape, generator=rng, dtype=torch.float64) * scale
@@ -254,3 +259,12 @@ def literal_layer(
             total = total + torch.exp(value) / below * (entities[i] @ mix)
         result.append(entities[entity] + torch.tanh(total))
     return torch.stack(result)
+
+
+def chosen_neighbours(encoder: NeighbourAttention) -> list[set[Neighbour]]:
+    """Return what an encoder took for N_e of every entity, in the form of literal_neighbours."""
+    found: list[set[Neighbour]] = [set() for _ in range(len(encoder.tables.entities))]
+    rows = (encoder.edge_entity, encoder.edge_neighbour, encoder.edge_relation, encoder.edge_fact)
+    for entity, neighbour, relation, number in torch.stack(rows, 1).tolist():
+        found[entity].add((neighbour, relation, number))
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +46,20 @@ class Lookup(Encoder):
         return self.entities, self.relations
 
 
+# Edges of one tile of the gradient on the CPU: two such blocks stay in cache.
+EDGE_TILE = 2048
+# The edge list, grouped by entity, and how to read it grouped by neighbour.
+BUFFERS = (
+    "edge_entity",
+    "edge_neighbour",
+    "edge_relation",
+    "edge_fact",
+    "entity_start",
+    "neighbour_start",
+    "neighbour_order",
+)
+
+
 class NeighbourAttention(Encoder):
     """The label-posterior-aware encoder: each entity attends to its most credible neighbours.
 
@@ -65,6 +81,9 @@ class NeighbourAttention(Encoder):
     edge_neighbour: Tensor
     edge_relation: Tensor
     edge_fact: Tensor
+    entity_start: Tensor
+    neighbour_start: Tensor
+    neighbour_order: Tensor
 
     def __init__(
         self,
@@ -85,12 +104,12 @@ class NeighbourAttention(Encoder):
         super().__init__()
         self.tables = tables
         self.num_facts = len(facts)
-        width = tables.entities.shape[1]
+        width, relation_width = tables.entities.shape[1], tables.relations.shape[1]
         self.mix = nn.ParameterList(
             torch.randn(width, width, generator=rng) / width**0.5 for _ in range(layers)
         )
         self.attend = nn.ParameterList(
-            torch.randn(2, width, generator=rng) / width**0.5 for _ in range(layers)
+            torch.randn(width + relation_width, generator=rng) / width**0.5 for _ in range(layers)
         )
         self.dropout = nn.Dropout(dropout)
         self.cap = cap
@@ -104,7 +123,7 @@ class NeighbourAttention(Encoder):
                 torch.cat([number, number]),
             ]
         )
-        for name in ("edge_entity", "edge_neighbour", "edge_relation", "edge_fact"):
+        for name in BUFFERS:
             self.register_buffer(name, torch.empty(0, dtype=torch.int64))
         self.choose_neighbours(torch.rand(len(facts), generator=rng))
 
@@ -119,8 +138,8 @@ class NeighbourAttention(Encoder):
         start = torch.cumsum(count, 0) - count
         place = torch.arange(len(entity), device=entity.device) - start[entity]
         chosen = everything[:, order[place < self.cap]]
-        names = ("edge_entity", "edge_neighbour", "edge_relation", "edge_fact")
-        for name, row in zip(names, chosen, strict=True):
+        rows = [*chosen, *_starts(chosen[0], chosen[1], len(self.tables.entities))]
+        for name, row in zip(BUFFERS, rows, strict=True):
             # The number of edges depends on degrees alone: the same buffers serve every epoch.
             buffer: Tensor = getattr(self, name)
             if buffer.shape == row.shape:
@@ -139,7 +158,7 @@ class NeighbourAttention(Encoder):
         visible: Tensor | None = None
         if hidden_facts is not None:
             hidden = torch.zeros(self.num_facts, dtype=torch.bool, device=entities.device)
-            hidden[hidden_facts] = True
+            hidden.index_fill_(0, hidden_facts, True)
             visible = ~hidden[self.edge_fact]
         for mix, attend in zip(self.mix, self.attend, strict=True):
             gathered = self._attend(entities, relations, attend, visible)
@@ -151,13 +170,88 @@ class NeighbourAttention(Encoder):
     ) -> Tensor:
         """Return the attention-weighted sum of each entity's neighbours: [E, d]."""
         # index_select, not indexing: its backward does not serialise on repeated ids.
-        logit = (entities @ attend[0]).index_select(0, self.edge_neighbour)
-        logit = logit + (relations @ attend[1]).index_select(0, self.edge_relation)
+        width = entities.shape[1]
+        logit = (entities @ attend[:width]).index_select(0, self.edge_neighbour)
+        logit = logit + (relations @ attend[width:]).index_select(0, self.edge_relation)
         if visible is not None:
             logit = logit.masked_fill(~visible, -torch.inf)
         gamma = segment_softmax(logit, self.edge_entity, len(entities))
-        messages = entities.index_select(0, self.edge_neighbour) * gamma.unsqueeze(1)
-        return torch.zeros_like(entities).index_add(0, self.edge_entity, messages)
+        gathered: Tensor = _NeighbourSum.apply(  # type: ignore[no-untyped-call]
+            entities,
+            gamma,
+            self.edge_entity,
+            self.edge_neighbour,
+            self.entity_start,
+            self.neighbour_start,
+            self.neighbour_order,
+        )
+        return gathered
+
+
+def _starts(entity: Tensor, neighbour: Tensor, num_entities: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return where each entity's edges start, each neighbour's, and the order of the latter."""
+    edges = torch.arange(num_entities + 1, device=entity.device)
+    order = torch.argsort(neighbour, stable=True)
+    return (
+        torch.searchsorted(entity, edges),
+        torch.searchsorted(neighbour[order], edges),
+        order,
+    )
+
+
+class _NeighbourSum(torch.autograd.Function):
+    """``out[e] = sum over the edges of e of weight * vectors[neighbour]``, by sparse products.
+
+    The messages, one row an edge, are never stored: neither here nor in the gradient.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        vectors: Tensor,
+        weight: Tensor,
+        entity: Tensor,
+        neighbour: Tensor,
+        entity_start: Tensor,
+        neighbour_start: Tensor,
+        order: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(vectors, weight, entity, neighbour, neighbour_start, order)
+        ctx.entity_start = entity_start
+        return _sparse(entity_start, neighbour, weight) @ vectors
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        vectors, weight, entity, neighbour, neighbour_start, order = ctx.saved_tensors
+        grad = grad.contiguous()
+        back = _sparse(neighbour_start, entity[order], weight[order])
+        grad_weight = _edge_products(grad, vectors, entity, neighbour, ctx.entity_start)
+        return back @ grad, grad_weight, None, None, None, None, None
+
+
+def _sparse(start: Tensor, column: Tensor, value: Tensor) -> Tensor:
+    """Return a square CSR matrix; repeated places are allowed and add up."""
+    size = (len(start) - 1, len(start) - 1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse")
+        made: Tensor = torch.sparse_csr_tensor(start, column, value, size, check_invariants=False)
+        return made
+
+
+def _edge_products(
+    left: Tensor, right: Tensor, entity: Tensor, neighbour: Tensor, start: Tensor
+) -> Tensor:
+    """Return the dot product of left[entity] and right[neighbour] for every edge: [m]."""
+    if left.device.type != "cpu":
+        pattern = _sparse(start, neighbour, torch.zeros_like(entity, dtype=left.dtype))
+        products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T).values()
+        return products
+    out = left.new_empty(len(entity))
+    for first in range(0, len(entity), EDGE_TILE):
+        part = slice(first, first + EDGE_TILE)
+        rows = left[entity[part]].mul_(right[neighbour[part]])
+        torch.sum(rows, 1, out=out[part])
+    return out
 
 
 def segment_softmax(logit: Tensor, segment: Tensor, num_segments: int) -> Tensor:

@@ -10,12 +10,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from npugraph.detection import auroc
 from npugraph.errors import DataError
 from npugraph.graph import Splits, TripleIndex
 from npugraph.io import ReadOptions, read_table
 from npugraph.perturb import read_truth
 from npugraph.ranking import CARDINALITIES, SIDES, Ranks, rank, relation_cardinality
-from npugraph.train import Fitted
+from npugraph.speculative import SpeculativeTraining
+from npugraph.system import Training
+from npugraph.train import Fitted, Judge
 
 Part = Literal["valid", "test"]
 Group = Literal["relation", "cardinality"]
@@ -114,8 +117,41 @@ def _by(ranks: Ranks, name: str, splits: Splits, group: Group) -> dict[str, Any]
     return ranks.table(name, classes[relation], CARDINALITIES)
 
 
-def index_of_known(fitted: Fitted) -> TripleIndex:
-    """Return the index of every fact the run was given, on the system's device."""
+def noise_judge(splits: Splits) -> Judge | None:
+    """Return a judge that logs how well the posterior tells planted facts from true ones.
+
+    It opens the hidden truth, so it must only ever log. ``noise_auroc`` is over the training
+    facts, ``noise_auroc_held_out`` over the validation facts, which were not trained on.
+    Returns None where the graph was not perturbed.
+    """
+    truth = read_truth(splits)
+    if truth is None:
+        return None
+    planted = TripleIndex(truth.planted, splits.num_entities, splits.num_relations)
+    true_train = ~planted.contains(splits.train.facts)
+    true_valid = ~planted.contains(splits.valid.facts)
+
+    def judge(training: Training) -> dict[str, float]:
+        if not isinstance(training, SpeculativeTraining) or training.latest is None:
+            return {}
+        system = training.system
+        held_out = splits.valid.facts.to(system.device)
+        collected = torch.ones(len(held_out), dtype=torch.bool, device=system.device)
+        return {
+            "noise_auroc": auroc(true_train, training.latest[0].cpu()),
+            "noise_auroc_held_out": auroc(
+                true_valid, system.probability(held_out, collected).cpu()
+            ),
+        }
+
+    return judge
+
+
+def index_of_known(
+    fitted: Fitted, parts: Sequence[str] = ("train", "valid", "test")
+) -> TripleIndex:
+    """Return the index of the facts of some parts of the run's graph, on the system's device."""
     splits = fitted.splits
-    index = TripleIndex(splits.all_facts(), splits.num_entities, splits.num_relations)
+    facts = torch.cat([splits.parts()[part].facts for part in parts])
+    index = TripleIndex(facts, splits.num_entities, splits.num_relations)
     return index.to(fitted.system.device)

@@ -156,7 +156,7 @@ class NoisyPU(nn.Module):
 
 def _bernoulli_kl(weight: Tensor, prior_logit: Tensor) -> Tensor:
     """Return KL(Bernoulli(w) || Bernoulli(sigmoid(prior_logit))), elementwise."""
-    entropy = torch.special.entr(weight) + torch.special.entr(1 - weight)
+    entropy: Tensor = torch.special.entr(weight) + torch.special.entr(1 - weight)
     cross = weight * logsigmoid(prior_logit) + (1 - weight) * logsigmoid(-prior_logit)
     return -entropy - cross
 

@@ -71,12 +71,13 @@ class Posterior:
 
     def true_if_collected(self, psi1: Tensor, psi0: Tensor) -> Tensor:
         """Return the probability that a collected fact is true."""
-        weight = self.collected_class(psi1, psi0)
+        # Double precision: close to 1, single precision would make ties of different facts.
+        weight = self.collected_class(psi1.double(), psi0.double())
         return torch.sigmoid(-weight if self.reading == "exception" else weight)
 
     def true_if_uncollected(self, psi1: Tensor, psi0: Tensor) -> Tensor:
         """Return the probability that an uncollected fact is true."""
-        return torch.sigmoid(self.uncollected_class(psi1, psi0))
+        return torch.sigmoid(self.uncollected_class(psi1.double(), psi0.double()))
 
     def plausibility(self, psi1: Tensor, psi0: Tensor) -> Tensor:
         """Return the score that entities are ranked by; higher is more plausible."""

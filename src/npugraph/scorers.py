@@ -373,10 +373,6 @@ class TwoHeads(nn.Module, ABC):
         """
 
     @abstractmethod
-    def contrast(self) -> Tensor:
-        """Return the sum of squares of the weights that tell one fact from another."""
-
-    @abstractmethod
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
     ) -> Tensor:
@@ -421,11 +417,6 @@ class MLPHeads(TwoHeads):
             results.append(torch.cat(blocks, 1) + mlp.shift)
         return results[0], results[1]
 
-    def contrast(self) -> Tensor:
-        """Return the sum of squares of both perceptrons, their shifts left out."""
-        weights = [w for mlp in (self.psi1, self.psi0) for w in mlp.parameters() if w.dim()]
-        return torch.stack([w.square().sum() for w in weights]).sum()
-
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
     ) -> Tensor:
@@ -435,14 +426,13 @@ class MLPHeads(TwoHeads):
 
 
 class BilinearHeads(TwoHeads):
-    """Two bilinear heads: entities are shared, each has its own relations, scale and shift."""
+    """Two bilinear heads: entities are shared, each head has relations and a shift of its own."""
 
     def __init__(self, scorer: Scorer) -> None:
         """Use ``scorer`` (DistMult or ComplEx) for both heads."""
         super().__init__()
         self.scorer = scorer
         self.shift = nn.Parameter(torch.zeros(2))
-        self.scale = nn.Parameter(torch.ones(2))
 
     def entity_width(self, dimension: int) -> int:
         """As the scorer's."""
@@ -461,23 +451,18 @@ class BilinearHeads(TwoHeads):
         corrupted_tail, corrupted_head = embedding(tails, entities), embedding(heads, entities)
         results = []
         parts = embedding(facts[:, 1:2], relations).chunk(2, -1)
-        for part, scale, shift in zip(parts, self.scale, self.shift, strict=True):
+        for part, shift in zip(parts, self.shift, strict=True):
             blocks = (
                 self.scorer.score(head, part, tail),
                 self.scorer.score(head, part, corrupted_tail),
                 self.scorer.score(corrupted_head, part, tail),
             )
-            results.append(scale * torch.cat(blocks, 1) + shift)
+            results.append(torch.cat(blocks, 1) + shift)
         return results[0], results[1]
-
-    def contrast(self) -> Tensor:
-        """Return the sum of squares of the two scales."""
-        return self.scale.square().sum()
 
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
     ) -> Tensor:
         """Score every entity with one half of the relation."""
         part = relation.chunk(2, -1)[1 - head]
-        scores = self.scorer.score_all(known, part, entities, side)
-        return self.scale[1 - head] * scores + self.shift[1 - head]
+        return self.scorer.score_all(known, part, entities, side) + self.shift[1 - head]

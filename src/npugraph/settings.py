@@ -34,6 +34,7 @@ class TrainSettings:
     precision: Literal["float32", "tf32", "bf16"] = setting(
         "float32", "arithmetic of matrix products; tf32 and bf16 are for GPUs"
     )
+    cuda_graph: bool = setting(False, "on a GPU, record a step once and replay it")
     device: str = setting("auto", "cpu, cuda, cuda:1, ...; auto takes a GPU where there is one")
     seed: int = setting(0, "every random draw follows from it", low=0)
 

@@ -107,22 +107,23 @@ class SpeculativeTraining(Training):
         facts: Tensor,
         plan: SelfTraining,
         choose_neighbours: bool = True,
-        head_l2: float = 0.0,
+        level_weight: float = 0.0,
     ) -> None:
         """Train on the collected facts [n, 3].
 
-        ``head_l2`` weighs a penalty on the contrast of both heads. The gradient of psi0 is far
-        above it; that of psi1, which few facts bear on, is not. It keeps psi1 from learning the
-        same order of facts as psi0 and so turning the posterior round.
+        ``level_weight`` weighs the mean square of the collected facts' scores. The objective
+        compares scores, so their level floats: both sigmoids saturate, and the posterior, which
+        is made of their ratio, says nothing. The penalty holds the level where they do not.
         """
         self.system = system
         self.objective = objective
         self.facts = facts
         self.plan = plan
         self.choose_neighbours = choose_neighbours
-        self.head_l2 = head_l2
+        self.level_weight = level_weight
         self.sampler = Uncollected(facts, system.num_entities, system.num_relations)
         self.top: tuple[Tensor, Tensor] | None = None
+        self.latest: tuple[Tensor, Tensor] | None = None
 
     def to(self, device: torch.device) -> None:
         """Move the system, the facts and the sampler to a device."""
@@ -142,7 +143,7 @@ class SpeculativeTraining(Training):
         loss: Tensor = self.objective(
             Heads(psi1[:, 0], psi0[:, 0], psi1[:, 1:], psi0[:, 1:], weight.to(psi1.dtype))
         )
-        return loss + self.head_l2 * self.system.heads.contrast()
+        return loss + self.level_weight * (psi1[:, 0].square() + psi0[:, 0].square()).mean()
 
     def _draw(self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator) -> Tensor:
         """Return K/2 entities [b, K/2] that make uncollected facts, the chosen ones first."""
@@ -154,16 +155,26 @@ class SpeculativeTraining(Training):
         return torch.cat([chosen.long(), rest], 1)
 
     @torch.no_grad()
-    def begin_epoch(self, epoch: int, rng: torch.Generator) -> None:
+    def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
         """After the warm-up, choose neighbours and uncollected facts by the latest posterior."""
         if self.plan.warmup is None or epoch <= self.plan.warmup:
-            return
+            return False
         self.system.eval()
         if self.choose_neighbours and isinstance(self.system.encoder, NeighbourAttention):
             self.system.encoder.choose_neighbours(self.collected_probability()[0])
             self.system.eval()
         if self.plan.top_share > 0:
-            self.top = (self._choose("tail", rng), self._choose("head", rng))
+            return self._replace_top(self._choose("tail", rng), self._choose("head", rng))
+        return False
+
+    def _replace_top(self, tails: Tensor, heads: Tensor) -> bool:
+        """Keep the chosen entities, in the old tensors if there are any."""
+        if self.top is None:
+            self.top = (tails, heads)
+            return True
+        for old, new in zip(self.top, (tails, heads), strict=True):
+            old.copy_(new)
+        return False
 
     def _choose(self, side: Side, rng: torch.Generator) -> Tensor:
         """Return, for every collected fact, the most probable uncollected entities of a pool."""
@@ -187,8 +198,8 @@ class SpeculativeTraining(Training):
         Facts are scored group by group, and a group is hidden from the encoder while it is
         scored, so that no fact is its own evidence.
         """
-        probability = torch.empty(len(self.facts), device=self.facts.device)
-        plausibility = torch.empty_like(probability)
+        plausibility = torch.empty(len(self.facts), device=self.facts.device)
+        probability = plausibility.double()
         rows = torch.arange(len(self.facts), device=self.facts.device)
         self.system.eval()
         for group in range(GROUPS):
@@ -199,5 +210,6 @@ class SpeculativeTraining(Training):
         return probability, plausibility
 
     def health(self) -> dict[str, float | bool]:
-        """Describe the posterior of the collected facts."""
-        return health(*self.collected_probability())
+        """Describe the posterior of the collected facts, and keep it for whoever judges it."""
+        self.latest = self.collected_probability()
+        return health(*self.latest)

@@ -149,8 +149,9 @@ class Training(ABC):
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the loss of a batch, given as numbers [b] of training facts."""
 
-    def begin_epoch(self, epoch: int, rng: torch.Generator) -> None:  # noqa: B027
-        """Prepare epoch ``epoch`` (from 1); most systems need nothing."""
+    def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
+        """Prepare epoch ``epoch`` (from 1); tell whether the loss works on other tensors now."""
+        return False
 
     def health(self) -> dict[str, float | bool]:
         """Return what the log should say about the state of the system after an epoch."""

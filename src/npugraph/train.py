@@ -19,6 +19,7 @@ from npugraph.ranking import rank
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
+from npugraph.steps import GraphStepper, Stepper
 from npugraph.system import Model, Training
 
 Report = Callable[[dict[str, Any]], object]
@@ -106,7 +107,10 @@ def make_optimizer(system: Model, settings: TrainSettings) -> torch.optim.Optimi
         "adam": torch.optim.Adam,
         "sgd": torch.optim.SGD,
     }
-    return kinds[settings.optimizer](system.parameters(), lr=settings.learning_rate)
+    options: dict[str, Any] = {}
+    if settings.cuda_graph and system.device.type == "cuda" and settings.optimizer == "adam":
+        options = {"capturable": True, "fused": True}
+    return kinds[settings.optimizer](system.parameters(), lr=settings.learning_rate, **options)
 
 
 def _open_run(
@@ -157,6 +161,11 @@ class _Trainer:
     metrics: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Tensor] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        graphs = self.settings.cuda_graph and self.device.type == "cuda"
+        kind = GraphStepper if graphs else Stepper
+        self.stepper = kind(self.training.loss, self.optimizer, self.device)
+
     def train(self) -> None:
         """Train to the last epoch or until patience runs out; end at the best weights."""
         while not self.progress.finished:
@@ -186,18 +195,14 @@ class _Trainer:
         """Go once over the facts in a seeded order; return the mean loss."""
         seed, count = self.settings.seed, len(self.training.facts)
         torch.manual_seed(number(seed, "global", epoch))
-        self.training.begin_epoch(epoch, generator(seed, "begin", epoch, device=self.device))
-        rng = generator(seed, "sampler", epoch, device=self.device)
+        if self.training.begin_epoch(epoch, generator(seed, "begin", epoch, device=self.device)):
+            self.stepper.forget()
+        self.stepper.begin(number(seed, "sampler", epoch))
         order = torch.randperm(count, generator=generator(seed, "order", epoch))
         self.training.system.train()
-        total = torch.zeros((), device=self.device)
         for rows in torch.split(order.to(self.device), self.settings.batch_size):
-            loss = self.training.loss(rows, rng)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            total += loss.detach() * len(rows)
-        mean = float(total) / count
+            self.stepper(rows)
+        mean = float(self.stepper.total) / count
         if mean != mean:
             raise RunError(f"The loss is not a number in epoch {epoch}; try a smaller step size.")
         return mean

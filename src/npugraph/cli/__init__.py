@@ -29,6 +29,7 @@ app.command()(data.interactions)
 app.command()(model.fit)
 app.command()(model.evaluate)
 app.command()(model.predict)
+app.command()(model.score)
 
 
 @app.callback(invoke_without_command=True)

@@ -18,6 +18,7 @@ from npugraph.cli.common import (
     emit,
     load_graph,
     megabytes,
+    read_options,
     say,
     table,
 )
@@ -92,6 +93,7 @@ def _train(
     splits: Splits, recipe: str, settings: TrainSettings, out: Path, resume: bool
 ) -> dict[str, Any]:
     from npugraph import train
+    from npugraph.evaluation import noise_judge
 
     resume = resume and (out / "settings.json").exists()
     say(_plan(splits, recipe, settings))
@@ -106,7 +108,10 @@ def _train(
             done = record["epoch"]
 
         try:
-            fitted = train.fit(splits, recipe, settings, out, resume=resume, report=report)
+            judge = noise_judge(splits)
+            fitted = train.fit(
+                splits, recipe, settings, out, resume=resume, report=report, judge=judge
+            )
         except KeyboardInterrupt:
             say(f"\nStopped; {out} is safe. Go on with the same command and --resume.")
             raise
@@ -268,3 +273,42 @@ def predict(
         table(f"({asked})", ("rank", side, "score", ""), shown)
 
     emit({"run": str(run), "query": query, "predictions": rows}, as_json, show)
+
+
+def score(
+    run: RunArgument,
+    facts: Annotated[Path, typer.Argument(metavar="FACTS", help="A file of facts to score.")],
+    out: Annotated[Path, typer.Option(help="Where to write them: .tsv, .csv or .parquet.")],
+    header: HeaderOption = None,
+    columns: ColumnsOption = None,
+    delimiter: DelimiterOption = None,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Score any facts, collected or not: one row out for every row in.
+
+    Columns: head, relation, tail, score (higher is more plausible), probability (that the fact is
+    true; empty for recipes without a posterior), collected (the run was trained on it). Rows with
+    a name that is not in the graph get no score.
+
+    Example: npugraph score runs/npu facts.tsv --out scored.tsv
+    """
+    from npugraph.io import read_table, write_table
+    from npugraph.scoring import score_table
+    from npugraph.train import load
+
+    given, _ = read_table(facts, read_options(header, columns, delimiter))
+    scored = score_table(load(run, device), given)
+    write_table(scored, out, header=True)
+    counts = {
+        "run": str(run),
+        "out": str(out),
+        "facts": len(scored),
+        "unknown": scored["score"].null_count,
+        "collected": sum(scored["collected"].to_pylist()),
+    }
+    emit(
+        counts,
+        as_json,
+        lambda: table(str(facts), ("", ""), [[key, value] for key, value in counts.items()]),
+    )

@@ -34,7 +34,7 @@ class NPUGraphSettings(TrainSettings):
     choose_neighbours: bool = setting(True, "choose neighbours by the posterior in self-training")
     dropout: float = setting(0.5, "dropout on the embeddings", low=0, high=1)
     hidden_dropout: float = setting(0.0, "dropout on hidden units of a head", low=0, high=1)
-    head_l2: float = setting(0.001, "penalty on the contrast of both heads", low=0)
+    level_weight: float = setting(0.01, "penalty that keeps scores from saturating", low=0)
     objective: Literal["npu", "margin", "pairwise", "pointwise"] = setting("npu", "the loss")
     margin: float = setting(1.0, "of the margin loss", low=0)
     reading: Literal["exception", "printed"] = setting("exception", "what class 1 means")
@@ -56,6 +56,7 @@ class NPUGraphSettings(TrainSettings):
     batch_size: int = setting(256, "facts per step", low=1)
     learning_rate: float = setting(1e-3, "step size", low=0)
     validate_every: int = setting(10, "epochs between validations and checkpoints", low=1)
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
 
 
 def make_heads(settings: NPUGraphSettings, rng: torch.Generator) -> TwoHeads:
@@ -107,7 +108,7 @@ def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTrain
         train.facts,
         plan,
         settings.choose_neighbours,
-        settings.head_l2,
+        settings.level_weight,
     )
 
 

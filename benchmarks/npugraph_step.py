@@ -1,0 +1,201 @@
+"""How long a training step of nPUGraph takes, beside the least memory traffic it could have.
+
+    python benchmarks/npugraph_step.py --device cuda        # the paper's setting on a GPU
+    python benchmarks/npugraph_step.py --device cpu --peer  # heads alone against PyKEEN's ERMLP
+
+On a GPU: milliseconds a step (batch 256, K = 50, d = 128, FB15k-237 at rate 0.3), replayed and
+plain, the bytes that must at least move (counted below), and the time they would take at the
+copy bandwidth measured in the same run. On the CPU: positive facts a second, with and without the
+encoder, and of PyKEEN's ERMLP at the same batch, K, d and hidden size.
+Appends JSON lines to benchmarks/results/npugraph_step.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from npugraph.datasets import load
+from npugraph.encoders import NeighbourAttention
+from npugraph.graph import Splits
+from npugraph.perturb import PerturbSettings, perturb
+from npugraph.recipes.npugraph import NPUGraphSettings, build
+from npugraph.steps import GraphStepper, Stepper
+from npugraph.train import make_optimizer
+
+RESULTS = Path(__file__).parent / "results" / "npugraph_step.jsonl"
+
+
+def seconds_a_call(call: Callable[[], object], least: float = 3.0) -> float:
+    """Return the mean time of a call, over at least ``least`` seconds after a warm-up."""
+    for _ in range(8):
+        call()
+    synchronise()
+    started, count = time.perf_counter(), 0
+    while time.perf_counter() - started < least:
+        for _ in range(5):
+            call()
+        count += 5
+        synchronise()
+    return (time.perf_counter() - started) / count
+
+
+def synchronise() -> None:
+    """Wait for the GPU where there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Return bytes a second, read and written, of a large copy."""
+    source = torch.empty(2**28, device=device)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / seconds_a_call(lambda: target.copy_(source), 1.0)
+
+
+def least_bytes(settings: NPUGraphSettings, splits: Splits, edges: int) -> int:
+    """Count what a step must at least read and write once, in bytes.
+
+    Tables (E + 2R rows of d): Adam reads weight, gradient and two moments and writes three; the
+    gradient is written once. Encoder: entities in and out, and their gradients; per edge, its four
+    numbers, a weight and its gradient. Heads: both projections of every entity for both heads and
+    their gradients, written and read once. Hidden layers stay on the chip.
+    """
+    rows = splits.num_entities + 2 * splits.num_relations
+    tables = rows * settings.d * 8
+    encoder = 4 * splits.num_entities * settings.d + edges * (4 * 2 + 2)
+    heads = 2 * 2 * 4 * splits.num_entities * settings.hidden
+    return 4 * (tables + encoder + heads)
+
+
+def make_stepper(
+    settings: NPUGraphSettings, splits: Splits, device: torch.device, graph: bool
+) -> tuple[Stepper, int]:
+    """Return a stepper on real batches, and the number of edges of the encoder."""
+    training = build(settings, splits.train)
+    training.to(device)
+    training.system.train()
+    kind = GraphStepper if graph else Stepper
+    stepper = kind(training.loss, make_optimizer(training.system, settings), device)
+    stepper.begin(0)
+    encoder = training.system.encoder
+    edges = len(encoder.edge_fact) if isinstance(encoder, NeighbourAttention) else 0
+    return stepper, edges
+
+
+def time_step(
+    settings: NPUGraphSettings, splits: Splits, device: torch.device, graph: bool
+) -> tuple[float, int]:
+    """Return seconds a step, and the number of edges."""
+    stepper, edges = make_stepper(settings, splits, device, graph)
+    rows: Tensor = torch.randperm(len(splits.train))[: settings.batch_size].to(device)
+    return seconds_a_call(lambda: stepper(rows)), edges
+
+
+def on_gpu(splits: Splits) -> dict[str, Any]:
+    """Time a step at the paper's setting against the floor of its memory traffic."""
+    device = torch.device("cuda")
+    settings = NPUGraphSettings(device="cuda", precision="tf32")
+    torch.set_float32_matmul_precision("high")
+    replayed, edges = time_step(settings, splits, device, graph=True)
+    plain, _ = time_step(settings, splits, device, graph=False)
+    bandwidth = copy_bandwidth(device)
+    floor = least_bytes(settings, splits, edges) / bandwidth
+    return {
+        "machine": torch.cuda.get_device_name(),
+        "ms_replayed": 1e3 * replayed,
+        "ms_plain": 1e3 * plain,
+        "ms_floor": 1e3 * floor,
+        "share_of_floor": floor / replayed,
+        "bandwidth_tb_s": bandwidth / 1e12,
+        "edges": edges,
+    }
+
+
+def on_cpu(splits: Splits, peer: bool, batch: int, hidden: int) -> dict[str, Any]:
+    """Measure positive facts a second of nPUGraph, and of PyKEEN's ERMLP."""
+    device = torch.device("cpu")
+    result: dict[str, Any] = {
+        "machine": f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
+        "batch": batch,
+        "hidden": hidden,
+    }
+    for name, encoder in (("heads_only", "none"), ("with_encoder", "attention")):
+        settings = NPUGraphSettings(
+            device="cpu",
+            batch_size=batch,
+            hidden=hidden,
+            encoder=encoder,  # type: ignore[arg-type]
+        )
+        result[name] = batch / time_step(settings, splits, device, graph=False)[0]
+    if peer:
+        result["pykeen_ermlp"] = batch / time_ermlp(splits, batch, hidden)
+        result["ratio"] = result["heads_only"] / result["pykeen_ermlp"]
+    return result
+
+
+def time_ermlp(splits: Splits, batch: int, hidden: int, negatives: int = 50) -> float:
+    """Return seconds a step of PyKEEN's ERMLP: its model, its loss, its sampler, Adam."""
+    from pykeen.losses import MarginRankingLoss
+    from pykeen.models import ERMLP
+    from pykeen.sampling import BasicNegativeSampler
+    from pykeen.triples import CoreTriplesFactory
+
+    factory = CoreTriplesFactory(splits.train.facts, splits.num_entities, splits.num_relations)
+    model = ERMLP(
+        triples_factory=factory, embedding_dim=128, hidden_dim=hidden, loss=MarginRankingLoss()
+    )
+    sampler = BasicNegativeSampler(
+        mapped_triples=factory.mapped_triples, num_negs_per_pos=negatives, filtered=False
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    facts = splits.train.facts[torch.randperm(len(splits.train))[:batch]]
+    model.train()
+
+    def step() -> None:
+        corrupted, _ = sampler.sample(facts)
+        optimizer.zero_grad()
+        positive = model.score_hrt(facts)
+        negative = model.score_hrt(corrupted.reshape(-1, 3)).view(batch, -1)
+        loss = model.loss.process_slcwa_scores(positive, negative)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return seconds_a_call(step)
+
+
+def main() -> None:
+    """Measure and append the result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    splits, _ = perturb(load("fb15k-237"), PerturbSettings())
+    if arguments.device == "cuda":
+        result = on_gpu(splits)
+    else:
+        result = on_cpu(splits, arguments.peer, arguments.batch, arguments.hidden)
+    result |= {
+        "command": "python benchmarks/npugraph_step.py " + " ".join(sys.argv[1:]),
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    with arguments.out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
