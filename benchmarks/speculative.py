@@ -16,6 +16,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,8 @@ def perturbed(graph: str, settings: PerturbSettings, folder: Path) -> Splits:
     return replace(read_splits(folder), name=splits.name)
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Train and judge once; return the line of results."""
+def run(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
+    """Train and judge once; return the line of results. ``words`` is the command as typed."""
     changes = parse_assignments(arguments.set)
     recipe = get_recipe(arguments.recipe)
     settings = make_settings(recipe.settings, {"seed": arguments.seed, **changes})
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     device = choose_device(settings.device)
     keys = ("mrr", "hits@1", "hits@3", "hits@10")
     return {
-        "command": "python benchmarks/speculative.py " + " ".join(sys.argv[1:]),
+        "command": "python benchmarks/speculative.py " + " ".join(words),
         "graph": arguments.graph,
         "recipe": arguments.recipe,
         "seed": arguments.seed,
@@ -88,20 +89,25 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's words."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    made.add_argument("graph")
+    made.add_argument("--recipe", default="npugraph")
+    made.add_argument("--rate", type=float, default=0.3)
+    made.add_argument("--noise", default="random")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    made.add_argument("--note", default="", help="what a reader of the figures must know")
+    made.add_argument("--work", default="out/speculative", help="where perturbed graphs go")
+    made.add_argument("--out", type=Path, default=RESULTS)
+    return made
+
+
 def main() -> None:
     """Run once and append the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("graph")
-    parser.add_argument("--recipe", default="npugraph")
-    parser.add_argument("--rate", type=float, default=0.3)
-    parser.add_argument("--noise", default="random")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--note", default="")
-    parser.add_argument("--work", default="out/speculative", help="where perturbed graphs go")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
-    result = run(arguments)
+    arguments = parser().parse_args()
+    result = run(arguments, sys.argv[1:])
     with arguments.out.open("a", encoding="utf-8") as file:
         file.write(json.dumps(result) + "\n")
     print(json.dumps({k: v for k, v in result.items() if k not in ("settings", "curve")}))

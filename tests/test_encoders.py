@@ -124,11 +124,6 @@ def test_the_most_credible_facts_are_the_neighbours(cap: int) -> None:
     assert chosen_neighbours(encoder(cap=cap)) == [set(mine) for mine in expected]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="facts with the entity as head come before all others",
-)
 def test_ties_go_by_the_number_of_the_fact() -> None:
     made = encoder(cap=3)
     made.choose_neighbours(torch.ones(len(FACTS)))
@@ -185,9 +180,6 @@ def test_a_hidden_fact_is_as_good_as_a_missing_one(number: int) -> None:
     torch.testing.assert_close(hidden, encoder(left)()[0], rtol=0, atol=1e-13)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="only one of the rows that repeat a fact is hidden"
-)
 def test_a_repeated_fact_is_not_its_own_evidence() -> None:
     """Graphs keep repeated rows: hiding one row must hide what the others say as well."""
     once, twice = FACTS[:6], [*FACTS[:6], FACTS[2]]

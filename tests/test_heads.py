@@ -246,9 +246,6 @@ def test_perceptron_scores_are_their_formula(
     assert found.requires_grad is gradients
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="the fast path takes the weight for a constant"
-)
 def test_perceptron_scores_have_a_gradient_for_the_weight_alone() -> None:
     query, table, _, weight = perceptron_inputs()
     assert perceptron_scores(query, table, weight[0].requires_grad_()).requires_grad
@@ -271,9 +268,6 @@ def test_hidden_dropout_is_one_mask_a_fact_and_for_training_alone() -> None:
         torch.testing.assert_close(scores, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError, reason="bf16 projections meet float32 buffers in the tiles"
-)
 def test_a_batch_is_scored_under_autocast_as_well() -> None:
     heads, entities, relations = make("mlp")
     heads, entities, relations = heads.float(), entities.float(), relations.float()

@@ -258,9 +258,6 @@ def test_a_row_that_repeats_its_own_fact_is_finite(s: Switches) -> None:
     assert loss.isfinite()
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="0 / 0 in the closed weight where both weights are 0"
-)
 def test_no_regulariser_at_all_is_finite_or_refused() -> None:
     s = Switches(estimate="closed", kl_weight=0.0, reg_weight=0.0)
     heads = single(0.3, -0.2, 0.3, -0.2)

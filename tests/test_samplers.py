@@ -103,11 +103,6 @@ def test_draws_are_uniform(side: str) -> None:
         assert chisquare(counts[allowed].numpy()).pvalue > 1e-3
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="24 random bits do not reach every one of 2^25 entities",
-)
 def test_every_entity_of_a_large_graph_can_be_drawn() -> None:
     facts = torch.tensor([[0, 0, 1]])
     drawn = Uncollected(facts, 2**25, 1).draw(facts, "head", 200, generator())

@@ -20,7 +20,8 @@ ROWS = [
 
 
 def table_of(rows):
-    return pa.table(dict(zip(("head", "relation", "tail"), map(list, zip(*rows)), strict=True)))
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return pa.table(dict(zip(("head", "relation", "tail"), columns, strict=True)))
 
 
 @pytest.fixture(scope="module")

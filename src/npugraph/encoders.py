@@ -81,6 +81,7 @@ class NeighbourAttention(Encoder):
     edge_neighbour: Tensor
     edge_relation: Tensor
     edge_fact: Tensor
+    fact_of_row: Tensor
     entity_start: Tensor
     neighbour_start: Tensor
     neighbour_order: Tensor
@@ -115,12 +116,16 @@ class NeighbourAttention(Encoder):
         self.cap = cap
         head, relation, tail = facts.unbind(1)
         number = torch.arange(len(facts))
+        # Rows that repeat a fact are hidden together.
+        self.register_buffer(
+            "fact_of_row", torch.unique(facts, dim=0, return_inverse=True)[1], persistent=False
+        )
         self._all = torch.stack(
             [
-                torch.cat([head, tail]),
-                torch.cat([tail, head]),
-                torch.cat([relation, relation + num_relations]),
-                torch.cat([number, number]),
+                torch.stack([head, tail], 1).flatten(),
+                torch.stack([tail, head], 1).flatten(),
+                torch.stack([relation, relation + num_relations], 1).flatten(),
+                torch.stack([number, number], 1).flatten(),
             ]
         )
         for name in BUFFERS:
@@ -158,8 +163,8 @@ class NeighbourAttention(Encoder):
         visible: Tensor | None = None
         if hidden_facts is not None:
             hidden = torch.zeros(self.num_facts, dtype=torch.bool, device=entities.device)
-            hidden.index_fill_(0, hidden_facts, True)
-            visible = ~hidden[self.edge_fact]
+            hidden.index_fill_(0, self.fact_of_row[hidden_facts], True)
+            visible = ~hidden[self.fact_of_row[self.edge_fact]]
         for mix, attend in zip(self.mix, self.attend, strict=True):
             gathered = self._attend(entities, relations, attend, visible)
             entities = entities + torch.tanh(gathered @ mix)
@@ -175,7 +180,8 @@ class NeighbourAttention(Encoder):
         logit = logit + (relations @ attend[width:]).index_select(0, self.edge_relation)
         if visible is not None:
             logit = logit.masked_fill(~visible, -torch.inf)
-        gamma = segment_softmax(logit, self.edge_entity, len(entities))
+        # Under autocast the products above come in half precision: too coarse to sum up to 1.
+        gamma = segment_softmax(logit.to(entities.dtype), self.edge_entity, len(entities))
         gathered: Tensor = _NeighbourSum.apply(  # type: ignore[no-untyped-call]
             entities,
             gamma,
@@ -218,15 +224,15 @@ class _NeighbourSum(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(vectors, weight, entity, neighbour, neighbour_start, order)
         ctx.entity_start = entity_start
-        return _sparse(entity_start, neighbour, weight) @ vectors
+        return _product(entity_start, neighbour, weight, vectors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         vectors, weight, entity, neighbour, neighbour_start, order = ctx.saved_tensors
         grad = grad.contiguous()
-        back = _sparse(neighbour_start, entity[order], weight[order])
+        back = _product(neighbour_start, entity[order], weight[order], grad)
         grad_weight = _edge_products(grad, vectors, entity, neighbour, ctx.entity_start)
-        return back @ grad, grad_weight, None, None, None, None, None
+        return back, grad_weight, None, None, None, None, None
 
 
 def _sparse(start: Tensor, column: Tensor, value: Tensor) -> Tensor:
@@ -236,6 +242,13 @@ def _sparse(start: Tensor, column: Tensor, value: Tensor) -> Tensor:
         warnings.filterwarnings("ignore", message="Sparse")
         made: Tensor = torch.sparse_csr_tensor(start, column, value, size, check_invariants=False)
         return made
+
+
+def _product(start: Tensor, column: Tensor, value: Tensor, dense: Tensor) -> Tensor:
+    """Multiply a square CSR matrix with a dense one, in the precision of the latter."""
+    # Autocast would turn one of the two into half precision, and not the other.
+    with torch.autocast(dense.device.type, enabled=False):
+        return _sparse(start, column, value) @ dense
 
 
 def _edge_products(

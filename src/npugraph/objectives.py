@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from npugraph.errors import SettingsError
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -115,6 +117,8 @@ class NoisyPU(nn.Module):
     ) -> None:
         """Choose how w is found, and the weights of the two regularisers."""
         super().__init__()
+        if estimate == "closed" and kl_weight <= 0:
+            raise SettingsError(f"kl_weight={kl_weight} must be above 0 with estimate=closed.")
         self.posterior = posterior
         self.estimate = estimate
         self.kl_weight = kl_weight

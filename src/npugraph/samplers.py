@@ -69,7 +69,10 @@ class Uncollected:
         pair = known * self.num_relations + facts[:, 1]
         first = torch.searchsorted(pairs, pair)
         free = self._free(pairs, pair, first)
-        chance = torch.rand(len(facts), count, generator=rng, device=facts.device)
+        # 53 random bits: with the 24 of single precision a large graph is not drawn evenly.
+        chance = torch.rand(
+            len(facts), count, generator=rng, device=facts.device, dtype=torch.float64
+        )
         place = (chance * free.unsqueeze(1)).long().clamp(max=self.num_entities - 1)
         place = torch.minimum(place, (free - 1).clamp(min=0).unsqueeze(1))
         wanted = pair.unsqueeze(1) * self.num_entities + place

@@ -265,7 +265,7 @@ def perceptron_scores(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor
     relu(a + b) = max(a, -b) + b would save a pass a unit, but what it adds and takes away again
     leaves rounding behind: facts on which every unit is off would no longer tie.
     """
-    if torch.is_grad_enabled() and (query.requires_grad or entities.requires_grad):
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, entities, weight)):
         return torch.relu(query.unsqueeze(1) + entities) @ weight
     out = query.new_empty(len(query), len(entities))
     on_cpu = query.device.type == "cpu"
@@ -347,6 +347,8 @@ def gathered_perceptron(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor
     """
     if ids.shape[1] == 0:
         return base.new_empty(ids.shape)
+    # Under autocast projections come in half precision, biases do not: the tiles need one dtype.
+    table, weight = table.to(base.dtype), weight.to(base.dtype)
     scores: Tensor = _GatheredPerceptron.apply(base, table, ids, weight)  # type: ignore[no-untyped-call]
     return scores
 

@@ -31,11 +31,24 @@ class SpeculativeSystem(Model):
         posterior: Posterior,
         num_entities: int,
         num_relations: int,
+        one_head: bool = False,
     ) -> None:
-        """Put the parts together."""
+        """Put the parts together.
+
+        With ``one_head`` psi1 counts as 0 for every fact: the plain losses train psi0 alone, and
+        a posterior must not listen to a head that was never trained.
+        """
         super().__init__(encoder, num_entities, num_relations)
         self.heads = heads
         self.posterior = posterior
+        self.one_head = one_head
+
+    def both(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return psi1 and psi0 of facts and corruptions, as :meth:`TwoHeads.scores` does."""
+        psi1, psi0 = self.heads.scores(entities, relations, facts, tails, heads)
+        return (torch.zeros_like(psi0) if self.one_head else psi1), psi0
 
     def pair(self, facts: Tensor, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return psi1 and psi0 of facts [n, 3]; ``hidden_facts`` are no evidence meanwhile."""
@@ -44,7 +57,7 @@ class SpeculativeSystem(Model):
         else:
             entities, relations = self.encoder(hidden_facts)
         none = facts.new_empty(len(facts), 0)
-        psi1, psi0 = self.heads.scores(entities, relations, facts, none, none)
+        psi1, psi0 = self.both(entities, relations, facts, none, none)
         return psi1.squeeze(1), psi0.squeeze(1)
 
     @torch.no_grad()
@@ -94,6 +107,10 @@ class SelfTraining:
     top_share: float = 0.5
     pool: int = 4
 
+    def half(self, side: Side) -> int:
+        """Return how many of the K replace that side; an odd one replaces the tail."""
+        return (self.negatives + 1) // 2 if side == "tail" else self.negatives // 2
+
 
 class SpeculativeTraining(Training):
     """Trains a speculative system: random uncollected facts first, then self-training."""
@@ -138,7 +155,7 @@ class SpeculativeTraining(Training):
             entities, relations = self.system.encoder()
         else:
             entities, relations = self.system.encoder(rows)
-        psi1, psi0 = self.system.heads.scores(entities, relations, facts, tails, heads)
+        psi1, psi0 = self.system.both(entities, relations, facts, tails, heads)
         weight = torch.cat([tails != facts[:, 2:], heads != facts[:, :1]], 1)
         loss: Tensor = self.objective(
             Heads(psi1[:, 0], psi0[:, 0], psi1[:, 1:], psi0[:, 1:], weight.to(psi1.dtype))
@@ -146,8 +163,8 @@ class SpeculativeTraining(Training):
         return loss + self.level_weight * (psi1[:, 0].square() + psi0[:, 0].square()).mean()
 
     def _draw(self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator) -> Tensor:
-        """Return K/2 entities [b, K/2] that make uncollected facts, the chosen ones first."""
-        count = self.plan.negatives // 2
+        """Return half of K entities a fact that make uncollected facts, the chosen ones first."""
+        count = self.plan.half(side)
         if self.top is None:
             return self.sampler.draw(facts, side, count, rng)
         chosen = self.top[0 if side == "tail" else 1][rows]
@@ -178,7 +195,7 @@ class SpeculativeTraining(Training):
 
     def _choose(self, side: Side, rng: torch.Generator) -> Tensor:
         """Return, for every collected fact, the most probable uncollected entities of a pool."""
-        half = self.plan.negatives // 2
+        half = self.plan.half(side)
         keep = round(self.plan.top_share * half)
         entities, relations = self.system.represent()
         chosen = []
@@ -186,7 +203,7 @@ class SpeculativeTraining(Training):
             drawn = self.sampler.draw(facts, side, self.plan.pool * half, rng)
             none = drawn[:, :0]
             tails, heads = (drawn, none) if side == "tail" else (none, drawn)
-            psi1, psi0 = self.system.heads.scores(entities, relations, facts, tails, heads)
+            psi1, psi0 = self.system.both(entities, relations, facts, tails, heads)
             value = self.system.posterior.uncollected_class(psi1[:, 1:], psi0[:, 1:])
             chosen.append(drawn.gather(1, value.topk(keep).indices).int())
         return torch.cat(chosen)
@@ -198,15 +215,15 @@ class SpeculativeTraining(Training):
         Facts are scored group by group, and a group is hidden from the encoder while it is
         scored, so that no fact is its own evidence.
         """
-        plausibility = torch.empty(len(self.facts), device=self.facts.device)
-        probability = plausibility.double()
+        plausibility = torch.empty(len(self.facts), dtype=torch.float64, device=self.facts.device)
+        probability = torch.empty_like(plausibility)
         rows = torch.arange(len(self.facts), device=self.facts.device)
         self.system.eval()
         for group in range(GROUPS):
             mine = rows[rows % GROUPS == group]
             psi1, psi0 = self.system.pair(self.facts[mine], hidden_facts=mine)
             probability[mine] = self.system.posterior.true_if_collected(psi1, psi0)
-            plausibility[mine] = self.system.posterior.plausibility(psi1, psi0)
+            plausibility[mine] = self.system.posterior.plausibility(psi1, psi0).double()
         return probability, plausibility
 
     def health(self) -> dict[str, float | bool]:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from npugraph.encoders import Lookup, NeighbourAttention
+from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import NoisyPU, WithoutPU
 from npugraph.posterior import Posterior
@@ -70,6 +71,11 @@ def make_objective(settings: NPUGraphSettings, posterior: Posterior) -> nn.Modul
     """Return the loss."""
     if settings.objective == "npu":
         return NoisyPU(posterior, settings.estimate, settings.kl_weight, settings.reg_weight)
+    if posterior.reading == "printed":
+        raise SettingsError(
+            f"objective={settings.objective} trains psi0 alone, which reading=printed ranks "
+            "backwards; use reading=exception."
+        )
     return WithoutPU(settings.objective, settings.margin)
 
 
@@ -90,12 +96,19 @@ def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTrain
             tables,
             train.num_relations,
             layers=settings.layers,
-            cap=settings.neighbours or len(train),
+            cap=settings.neighbours or 2 * len(train),
             dropout=settings.dropout,
             rng=rng,
         )
     posterior = Posterior(settings.reading, settings.beta, settings.alpha, settings.unlabeled_form)
-    system = SpeculativeSystem(encoder, heads, posterior, train.num_entities, train.num_relations)
+    system = SpeculativeSystem(
+        encoder,
+        heads,
+        posterior,
+        train.num_entities,
+        train.num_relations,
+        one_head=settings.objective != "npu",
+    )
     plan = SelfTraining(
         settings.negatives,
         settings.warmup if settings.self_training else None,
