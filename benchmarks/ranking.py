@@ -198,7 +198,7 @@ def run_peer(task: Task, splits: Splits) -> Record:
     evaluate = torch.inference_mode()(inspect.unwrap(pykeen.evaluation.evaluator.evaluate))
     parts = {"evaluate": evaluate, "prepare_filter_triples": lambda **_: known}
     with mock.patch.multiple(pykeen.evaluation.evaluator, **parts):
-        record = measure(call, len(facts), min(16, task.batch), task.seconds)
+        record = measure(call, len(facts), task.batch, task.seconds)
     ranks = [np.concatenate(evaluator.ranks[side, "realistic"]) for side in SIDES]
     return {**record, "ranks": np.stack(ranks).tolist()}
 

@@ -17,6 +17,8 @@ from npugraph.system import Model, Training
 
 # How many groups the collected facts are scored in, each hidden from the encoder while it is.
 GROUPS = 8
+# Numbers of the representations that choosing from the pool may hold at once.
+POOL_NUMBERS = 2**27
 # How many facts are scored at once.
 CHUNK = 2**16
 
@@ -199,7 +201,8 @@ class SpeculativeTraining(Training):
         keep = round(self.plan.top_share * half)
         entities, relations = self.system.represent()
         chosen = []
-        for facts in torch.split(self.facts, max(1, 2**22 // (self.plan.pool * half))):
+        step = max(1, POOL_NUMBERS // (self.plan.pool * half * entities.shape[1]))
+        for facts in torch.split(self.facts, step):
             drawn = self.sampler.draw(facts, side, self.plan.pool * half, rng)
             none = drawn[:, :0]
             tails, heads = (drawn, none) if side == "tail" else (none, drawn)
