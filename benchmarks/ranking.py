@@ -46,7 +46,7 @@ from npugraph import __version__, datasets
 from npugraph.encoders import Lookup
 from npugraph.graph import Splits
 from npugraph.ranking import SIDES, rank
-from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer, TransE
+from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE
 from npugraph.seeds import generator
 from npugraph.system import System
 
@@ -78,6 +78,7 @@ CASES = {
     "rotate": Case(lambda: RotatE(norm="l2"), "RotatE"),
     "rotate-modulus": Case(RotatE, None),
     "transe": Case(lambda: TransE(p=1), "TransE"),
+    "ermlp": Case(lambda: MLP(DIMENSION, DIMENSION, generator(0, "benchmark", "mlp")), "ERMLP"),
 }
 
 
@@ -177,7 +178,23 @@ def build_peer(task: Task, splits: Splits) -> Any:
     for table, value in zip(tables, (entities, relations), strict=True):
         (parameter,) = table.parameters()
         parameter.data.copy_(value.view_as(parameter))
+    if name == "ERMLP":
+        copy_perceptron(model.interaction, CASES[task.model].scorer())
     return model
+
+
+def copy_perceptron(interaction: Any, ours: Scorer) -> None:
+    """Give PyKEEN's perceptron our weights; its first layer is over [h ; r ; t]."""
+    assert isinstance(ours, MLP)
+    first = torch.cat([ours.head, ours.relation, ours.tail]).T
+    pairs = {
+        interaction.hidden.weight: first,
+        interaction.hidden.bias: ours.bias,
+        interaction.hidden_to_score.weight: ours.out.unsqueeze(0),
+        interaction.hidden_to_score.bias: ours.shift.unsqueeze(0),
+    }
+    for parameter, value in pairs.items():
+        parameter.data.copy_(value)
 
 
 def run_peer(task: Task, splits: Splits) -> Record:

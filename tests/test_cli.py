@@ -61,6 +61,7 @@ def test_the_installed_script_is_the_same_program():
         ["fit"],
         ["evaluate"],
         ["predict"],
+        ["score"],
         ["datasets", "list"],
         ["datasets", "show"],
     ],
@@ -142,6 +143,31 @@ def test_fit_on_a_users_own_file(tmp_path):
     done = npugraph(*words, "--header", "--columns", "who,what,whom", "--json")
     assert json.loads(done[1])["graph"]["relations"] == 1
     assert "repeated facts" in done[2]
+
+
+def test_npugraph_logs_its_health_and_scores_facts(tmp_path):
+    npugraph("perturb", "--rate", "0.3", "--out", tmp_path / "ptb")
+    more = (
+        "--recipe",
+        "npugraph",
+        "--set",
+        "hidden=8",
+        "--set",
+        "negatives=6",
+        "--set",
+        "warmup=2",
+    )
+    as_json("fit", tmp_path / "ptb", "--out", tmp_path / "run", *FAST, *more)
+    for record in Run.open(tmp_path / "run").metrics():
+        assert 0 <= record["posterior_mean"] <= 1
+        assert 0 <= record["noise_auroc"] <= 1
+        assert {"posterior_spread", "posterior_below_half", "label_switching"} <= record.keys()
+    (tmp_path / "facts.tsv").write_text("France\tborders\tSpain\nAtlantis\tborders\tSpain\n")
+    words = ("score", tmp_path / "run", tmp_path / "facts.tsv", "--out", tmp_path / "scored.tsv")
+    assert as_json(*words)["unknown"] == 1
+    lines = (tmp_path / "scored.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["head", "relation", "tail", "score", "probability", "collected"]
+    assert [line.split("\t")[0] for line in lines[1:]] == ["France", "Atlantis"]
 
 
 def test_interactions(tmp_path):

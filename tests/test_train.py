@@ -12,7 +12,10 @@ from npugraph.datasets import bundled, load
 from npugraph.errors import RunError, SettingsError
 from npugraph.evaluation import evaluate
 from npugraph.graph import split_facts
+from npugraph.recipes import RECIPES
 from npugraph.recipes.complex_n3 import ComplexN3Settings
+from npugraph.recipes.npugraph import NPUGraphSettings
+from npugraph.settings import make_settings
 from npugraph.train import choose_device, fit
 from npugraph.train import load as load_run
 
@@ -68,6 +71,57 @@ def test_a_stopped_and_resumed_run_equals_an_unbroken_one(tmp_path, epoch, optim
     assert [record["epoch"] for record in logs[1]] == list(range(1, 8))
     last = [(tmp_path / name / "last.safetensors").read_bytes() for name in ("whole", "cut")]
     assert last[0] == last[1]
+
+
+NPU = NPUGraphSettings(
+    d=8,
+    hidden=8,
+    epochs=5,
+    warmup=2,
+    negatives=6,
+    validate_every=2,
+    batch_size=512,
+    learning_rate=0.01,
+    device="cpu",
+)
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 4])
+def test_npugraph_resumes_through_its_warm_up(tmp_path, epoch):
+    whole = fit(bundled(), "npugraph", NPU, tmp_path / "whole")
+    with pytest.raises(StopError):
+        fit(bundled(), "npugraph", NPU, tmp_path / "cut", report=stop_at(epoch))
+    resumed = fit(bundled(), "npugraph", NPU, tmp_path / "cut", resume=True)
+    assert_same(weights(whole.system), weights(resumed.system))
+    logs = [Run.open(tmp_path / name).metrics() for name in ("whole", "cut")]
+    assert without_times(logs[0]) == without_times(logs[1])
+
+
+def test_npugraph_repeats_itself_and_a_judge_changes_nothing():
+    plain = fit(bundled(), "npugraph", NPU)
+    seen = []
+
+    def judge(training):
+        seen.append(len(training.latest[0]))
+        return {"seen": 1}
+
+    judged = fit(bundled(), "npugraph", NPU, judge=judge)
+    assert_same(weights(plain.system), weights(judged.system))
+    assert seen == [len(bundled().train)] * 5
+    assert all(record["seen"] == 1 for record in judged.metrics)
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
+def test_every_recipe_beats_chance(recipe):
+    small = {"d": "16", "epochs": "10", "batch_size": "256", "device": "cpu", "seed": "1"}
+    if recipe.startswith("npugraph"):
+        small |= {"hidden": "32", "negatives": "20", "warmup": "6", "learning_rate": "0.01"}
+        small |= {"dropout": "0.1", "hidden_dropout": "0.1"}
+    settings = make_settings(RECIPES[recipe].settings, small)
+    fitted = fit(bundled(), recipe, settings)
+    metrics = evaluate(fitted)["filters"]["clean"]
+    assert metrics["amri"] > 0.5
+    assert metrics["mrr"] > 0.05
 
 
 def test_a_finished_run_resumes_to_itself(tmp_path):
