@@ -151,7 +151,7 @@ def bundled() -> Splits:
         return split_facts(graph, seed=0, name=BUNDLED, source=path)
 
 
-def resolve(graph: str | None, options: ReadOptions | None = None, seed: int = 0) -> Splits:
+def resolve(graph: str | None = None, options: ReadOptions | None = None, seed: int = 0) -> Splits:
     """Turn what a user typed into a graph.
 
     Args:

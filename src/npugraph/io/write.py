@@ -50,7 +50,8 @@ def _write_text(
         if header:
             stream.write(("\t".join(table.column_names) + "\n").encode())
         for batch in table.to_batches(max_chunksize=1 << 16):
-            fields = [column.cast(pa.string()) for column in batch.columns]
+            # A missing value is an empty field.
+            fields = [pc.fill_null(column.cast(pa.string()), "") for column in batch.columns]
             lines = pc.binary_join_element_wise(*fields, "\t")
             rows = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
             stream.write((pc.binary_join(rows, "\n")[0].as_py() + "\n").encode())
