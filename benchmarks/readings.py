@@ -43,9 +43,10 @@ HEADER = (
 )
 
 
-def run_variants(graph: str) -> None:
-    """Run every variant on one graph and append the results."""
-    for name, (recipe, changes) in VARIANTS.items():
+def run_variants(graph: str, names: list[str]) -> None:
+    """Run some variants on one graph and append the results."""
+    for name in names:
+        recipe, changes = VARIANTS[name]
         words = [graph, "--recipe", recipe]
         for key, value in {**COMMON, "dropout": DROPOUT[graph], **changes}.items():
             words += ["--set", f"{key}={value}"]
@@ -81,10 +82,11 @@ def main() -> None:
     """Run the graphs, or write the table."""
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("graphs", nargs="*", choices=[*DROPOUT, []], default=[])
+    made.add_argument("--only", action="append", choices=list(VARIANTS), help="may be repeated")
     made.add_argument("--table", action="store_true")
     arguments = made.parse_args()
     for graph in arguments.graphs:
-        run_variants(graph)
+        run_variants(graph, arguments.only or list(VARIANTS))
     if arguments.table:
         write_table()
 
