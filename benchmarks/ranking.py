@@ -44,8 +44,8 @@ from torch import Tensor
 
 from npugraph import __version__, datasets
 from npugraph.encoders import Lookup
-from npugraph.graph import Splits
-from npugraph.ranking import SIDES, rank
+from npugraph.graph import SIDES, Splits
+from npugraph.ranking import rank
 from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE
 from npugraph.seeds import generator
 from npugraph.system import System

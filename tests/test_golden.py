@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from npugraph.graph import SIDES
 from npugraph.io import read_splits
-from npugraph.ranking import SIDES, Ranks, rank
+from npugraph.ranking import Ranks, rank
 from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE
 
 Side = Literal["head", "tail"]

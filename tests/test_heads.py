@@ -10,14 +10,13 @@ from torch import Tensor
 
 from npu_literal import generator
 from npugraph import scorers
+from npugraph.graph import SIDES, Side
 from npugraph.scorers import (
-    SIDES,
     BilinearHeads,
     ComplEx,
     DistMult,
     MLPHeads,
     Scorer,
-    Side,
     TwoHeads,
     gathered_perceptron,
     perceptron_scores,

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from npugraph.errors import DataError
-from npugraph.graph import TripleIndex
+from npugraph.graph import SIDES, TripleIndex
 from npugraph.ranking import (
     CARDINALITIES,
-    SIDES,
     Prediction,
     Ranks,
     ScoreAll,

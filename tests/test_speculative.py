@@ -14,12 +14,12 @@ from npu_literal import chosen_neighbours, generator, literal_neighbours
 from npugraph import speculative
 from npugraph.encoders import Lookup, NeighbourAttention
 from npugraph.errors import SettingsError
-from npugraph.graph import KnowledgeGraph
+from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.objectives import Heads, NoisyPU, WithoutPU
 from npugraph.posterior import Posterior
 from npugraph.recipes import get_recipe
 from npugraph.samplers import Uncollected
-from npugraph.scorers import SIDES, BilinearHeads, ComplEx, MLPHeads, Side, TwoHeads
+from npugraph.scorers import BilinearHeads, ComplEx, MLPHeads, TwoHeads
 from npugraph.settings import make_settings
 from npugraph.speculative import SelfTraining, SpeculativeSystem, SpeculativeTraining
 

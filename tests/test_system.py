@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from npugraph.encoders import Lookup
+from npugraph.graph import SIDES, Side
 from npugraph.objectives import SoftmaxN3
-from npugraph.scorers import SIDES, DistMult, Scorer, Side
+from npugraph.scorers import DistMult, Scorer
 from npugraph.system import System
 from scorer_cases import FACTS, NUM_ENTITIES, NUM_RELATIONS, tables
 

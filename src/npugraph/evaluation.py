@@ -12,10 +12,10 @@ from torch import Tensor
 
 from npugraph.detection import auroc
 from npugraph.errors import DataError
-from npugraph.graph import Splits, TripleIndex
+from npugraph.graph import SIDES, Splits, TripleIndex
 from npugraph.io import ReadOptions, read_table
 from npugraph.perturb import read_truth
-from npugraph.ranking import CARDINALITIES, SIDES, Ranks, rank, relation_cardinality
+from npugraph.ranking import CARDINALITIES, Ranks, rank, relation_cardinality
 from npugraph.speculative import SpeculativeTraining
 from npugraph.system import Training
 from npugraph.train import Fitted, Judge

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,10 @@ from torch import Tensor
 
 from npugraph.errors import DataError, SettingsError, nearest
 from npugraph.seeds import generator
+
+# Which end of a fact is asked for.
+Side = Literal["head", "tail"]
+SIDES: tuple[Side, Side] = ("tail", "head")
 
 
 class Vocabulary:

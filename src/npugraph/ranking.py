@@ -23,15 +23,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.errors import DataError
-from npugraph.graph import TripleIndex, flip
+from npugraph.graph import SIDES, Side, TripleIndex, flip
 
-Side = Literal["head", "tail"]
 ScoreAll = Callable[[Tensor, Tensor, Side], Tensor]
 RankKind = Literal["realistic", "optimistic", "pessimistic"]
 Metrics = dict[str, float]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SIDES: tuple[Side, Side] = ("tail", "head")
 HITS = (1, 3, 10, 30, 50, 100)
 CPU_BUDGET = 32 * 2**20
 GPU_BUDGET = 2 * 2**30

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
 
 import torch
 from torch import Tensor
+
+from npugraph.graph import Side
 
 
 class Sampler(ABC):
     """Chooses the candidates that a collected fact is compared with."""
 
     @abstractmethod
-    def candidates(
-        self, facts: Tensor, side: Literal["head", "tail"], rng: torch.Generator
-    ) -> Tensor | None:
+    def candidates(self, facts: Tensor, side: Side, rng: torch.Generator) -> Tensor | None:
         """Return entity ids [b, k] to put in place of ``side``, or None for every entity."""
 
 
 class AllEntities(Sampler):
     """Every entity is a candidate; nothing is drawn."""
 
-    def candidates(
-        self, facts: Tensor, side: Literal["head", "tail"], rng: torch.Generator
-    ) -> Tensor | None:
+    def candidates(self, facts: Tensor, side: Side, rng: torch.Generator) -> Tensor | None:
         """Return None: every entity."""
         return None
 
@@ -56,9 +53,7 @@ class Uncollected:
         rank = torch.arange(len(pair), device=pair.device) - first
         return pair * self.num_entities + (entity - rank), pair
 
-    def draw(
-        self, facts: Tensor, side: Literal["head", "tail"], count: int, rng: torch.Generator
-    ) -> Tensor:
+    def draw(self, facts: Tensor, side: Side, count: int, rng: torch.Generator) -> Tensor:
         """Return entities [b, count] to put in place of ``side`` of facts [b, 3].
 
         Where every entity makes a collected fact there is nothing to draw: the row repeats the
@@ -80,7 +75,7 @@ class Uncollected:
         drawn = place + skipped
         return torch.where(free.unsqueeze(1) > 0, drawn, own.unsqueeze(1))
 
-    def free(self, facts: Tensor, side: Literal["head", "tail"]) -> Tensor:
+    def free(self, facts: Tensor, side: Side) -> Tensor:
         """Return how many entities could be drawn for each fact: int64 [b]."""
         _, pairs = self.sides[side]
         known = facts[:, 0] if side == "tail" else facts[:, 2]

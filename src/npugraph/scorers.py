@@ -20,9 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.errors import SettingsError
-
-Side = Literal["head", "tail"]
-SIDES: tuple[Side, Side] = ("tail", "head")
+from npugraph.graph import Side
 
 
 class Scorer(nn.Module, ABC):

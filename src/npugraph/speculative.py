@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Lookup, NeighbourAttention
+from npugraph.graph import Side
 from npugraph.objectives import Heads
 from npugraph.posterior import Posterior, health
 from npugraph.samplers import Uncollected
-from npugraph.scorers import Side, TwoHeads
+from npugraph.scorers import TwoHeads
 from npugraph.system import Model, Training
 
 # How many groups the collected facts are scored in, each hidden from the encoder while it is.

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Encoder
+from npugraph.graph import SIDES, Side
 from npugraph.objectives import Objective, Scored
 from npugraph.samplers import Sampler
-from npugraph.scorers import SIDES, Scorer, Side
+from npugraph.scorers import Scorer
 
 
 class Model(nn.Module, ABC):

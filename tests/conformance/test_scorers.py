@@ -10,15 +10,14 @@ from torch import Tensor, nn
 
 from npugraph import scorers
 from npugraph.errors import NpugraphError
+from npugraph.graph import SIDES, Side
 from npugraph.scorers import (
-    SIDES,
     BilinearHeads,
     ComplEx,
     DistMult,
     MLPHeads,
     RotatE,
     Scorer,
-    Side,
     TransE,
     TwoHeads,
 )

@@ -240,7 +240,8 @@ def predict(
     """
     from npugraph.errors import SettingsError
     from npugraph.evaluation import index_of_known
-    from npugraph.ranking import Side, top_k
+    from npugraph.graph import Side
+    from npugraph.ranking import top_k
     from npugraph.train import load
 
     if relation is None or (head is None) == (tail is None):
