@@ -85,7 +85,7 @@ def make_stepper(
     training.to(device)
     training.system.train()
     kind = GraphStepper if graph else Stepper
-    stepper = kind(training.loss, make_optimizer(training.system, settings), device)
+    stepper = kind(training.loss, make_optimizer(training, settings), device)
     stepper.begin(0)
     encoder = training.system.encoder
     edges = len(encoder.edge_fact) if isinstance(encoder, NeighbourAttention) else 0

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from npu_literal import chosen_neighbours, generator, literal_layer, literal_neighbours
-from npugraph import encoders
-from npugraph.encoders import Lookup, NeighbourAttention, segment_softmax
+from npugraph.encoders import Lookup, NeighbourAttention, attention, segment_softmax
 
 WIDTH, NUM_ENTITIES, NUM_RELATIONS = 4, 8, 3
 # Entity 7 is in no fact. Entity 0 is in many, on both sides; fact 6 is a loop; facts 0 and 7 join
@@ -212,7 +211,7 @@ def test_a_neighbour_of_a_neighbour_counts_from_the_second_layer_on() -> None:
 def test_gradients_of_the_encoder(
     hidden: list[int] | None, layers: int, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoders, "EDGE_TILE", tile)
+    monkeypatch.setattr(attention, "EDGE_TILE", tile)
     made = encoder(layers=layers, cap=3)
     names = [name for name, _ in made.named_parameters()]
     rows = None if hidden is None else torch.tensor(hidden)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from npu_literal import generator
-from npugraph import scorers
 from npugraph.graph import SIDES, Side
 from npugraph.scorers import (
     BilinearHeads,
@@ -19,7 +18,9 @@ from npugraph.scorers import (
     Scorer,
     TwoHeads,
     gathered_perceptron,
+    perceptron,
     perceptron_scores,
+    tiles,
 )
 
 DIMENSION, HIDDEN, NUM_ENTITIES, NUM_RELATIONS = 4, 5, 9, 3
@@ -76,7 +77,7 @@ def single(heads: TwoHeads, number: int) -> Score:
 def test_a_batch_is_scored_fact_by_fact(
     kind: str, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorers, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
     heads, entities, relations = make(kind)
     found = heads.scores(entities, relations, FACTS, TAILS, HEADS)
     for scores, number in zip(found, (1, 0), strict=True):
@@ -142,7 +143,7 @@ def test_score_all_equals_the_loop(kind: str, side: Side, number: int, gradients
 def test_gradients_of_a_batch_reach_tables_and_parameters(
     kind: str, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorers, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
     heads, entities, relations = make(kind)
     names = [name for name, _ in heads.named_parameters()]
     values = [parameter.detach().clone() for parameter in heads.parameters()]
@@ -184,7 +185,7 @@ TILES = [1, 2 * (3 * HIDDEN + 1), 2**18]
 
 @pytest.mark.parametrize("tile", TILES)
 def test_the_gathered_perceptron_is_its_formula(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scorers, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
     base, table, ids, weight = perceptron_inputs(rows=5)
     found = gathered_perceptron(base, table, ids, weight)
     for i, row in enumerate(ids.tolist()):
@@ -196,7 +197,7 @@ def test_the_gathered_perceptron_is_its_formula(tile: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("tile", TILES)
 def test_gradients_of_the_gathered_perceptron(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scorers, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
     base, table, ids, weight = perceptron_inputs(rows=5)
 
     def outputs(base: Tensor, table: Tensor, weight: Tensor) -> Tensor:
@@ -228,13 +229,13 @@ def test_a_unit_at_its_kink_has_no_slope() -> None:
     assert not table.grad.any()
 
 
-@pytest.mark.parametrize("tiles", [(1, 1), (2, 4), (64, 4096)])
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 4), (64, 4096)])
 @pytest.mark.parametrize("gradients", [False, True])
 def test_perceptron_scores_are_their_formula(
-    tiles: tuple[int, int], gradients: bool, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, int], gradients: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorers, "TILE_QUERIES", tiles[0])
-    monkeypatch.setattr(scorers, "TILE_ENTITIES", tiles[1])
+    monkeypatch.setattr(tiles, "TILE_QUERIES", sizes[0])
+    monkeypatch.setattr(tiles, "TILE_ENTITIES", sizes[1])
     query, table, _, weight = perceptron_inputs(rows=5)
     found = perceptron_scores(query.requires_grad_(gradients), table, weight[0])
     for q in range(len(query)):

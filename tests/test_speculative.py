@@ -62,10 +62,11 @@ def make_system(
     return SpeculativeSystem(chosen, made, posterior, NUM_ENTITIES, NUM_RELATIONS)
 
 
-class Recorder:
+class Recorder(nn.Module):
     """A sampler that remembers what it drew for each side."""
 
     def __init__(self, sampler: Uncollected) -> None:
+        super().__init__()
         self.sampler = sampler
         self.drawn: dict[Side, list[Tensor]] = defaultdict(list)
 

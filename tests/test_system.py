@@ -9,6 +9,7 @@ from torch import Tensor
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, Side
 from npugraph.objectives import SoftmaxN3
+from npugraph.samplers import Candidates
 from npugraph.scorers import DistMult, Scorer
 from npugraph.system import System
 from scorer_cases import FACTS, NUM_ENTITIES, NUM_RELATIONS, tables
@@ -37,7 +38,7 @@ def test_scores_against_candidates_are_columns_of_all_scores(
     rng = torch.Generator().manual_seed(2)
     candidates = torch.randint(NUM_ENTITIES, (len(FACTS), 9), generator=rng)
     all_scored = system.scored(FACTS, side, None)
-    some_scored = system.scored(FACTS, side, candidates)
+    some_scored = system.scored(FACTS, side, Candidates(candidates))
     _, missing = ends(FACTS, side)
     assert torch.equal(all_scored.target, missing)
     assert some_scored.target.tolist() == [0] * len(FACTS)

@@ -17,8 +17,8 @@ from npugraph.io import ReadOptions, read_table
 from npugraph.perturb import read_truth
 from npugraph.ranking import CARDINALITIES, Ranks, rank, relation_cardinality
 from npugraph.speculative import SpeculativeTraining
-from npugraph.system import Training
 from npugraph.train import Fitted, Judge
+from npugraph.training import Training
 
 Part = Literal["valid", "test"]
 Group = Literal["relation", "cardinality"]

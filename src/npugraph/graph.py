@@ -300,6 +300,17 @@ def flip(facts: Tensor) -> Tensor:
     return facts[..., [2, 1, 0]]
 
 
+def mean_answers(facts: Tensor, num_relations: int) -> Tensor:
+    """Return how many tails a (head, relation) has on average, by relation: float64 [R].
+
+    A relation without facts gets nan. For heads, give the flipped facts.
+    """
+    distinct = torch.unique(facts, dim=0)
+    pairs = torch.unique(distinct[:, :2], dim=0)
+    answers = torch.bincount(distinct[:, 1], minlength=num_relations).double()
+    return answers / torch.bincount(pairs[:, 1], minlength=num_relations)
+
+
 def split_facts(
     graph: KnowledgeGraph,
     *,

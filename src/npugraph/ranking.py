@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.errors import DataError
-from npugraph.graph import SIDES, Side, TripleIndex, flip
+from npugraph.graph import SIDES, Side, TripleIndex, flip, mean_answers
 
 ScoreAll = Callable[[Tensor, Tensor, Side], Tensor]
 RankKind = Literal["realistic", "optimistic", "pessimistic"]
@@ -291,17 +291,10 @@ def relation_cardinality(facts: Tensor, num_entities: int, num_relations: int) -
     As in Bordes et al. (2013): a side is "n" when it has 1.5 or more entities on average.
     A relation without facts counts as 1-1.
     """
-
-    def average(rows: Tensor) -> Floats:
-        distinct = torch.unique(rows, dim=0)
-        pairs = torch.unique(distinct[:, :2], dim=0)
-        per_relation = torch.bincount(distinct[:, 1], minlength=num_relations).double()
-        return (per_relation / torch.bincount(pairs[:, 1], minlength=num_relations)).numpy()
-
     facts = facts.cpu()
-    many_tails = average(facts) >= 1.5
-    many_heads = average(flip(facts)) >= 1.5
-    return many_tails.astype(np.int64) + 2 * many_heads.astype(np.int64)
+    many_tails = mean_answers(facts, num_relations) >= 1.5
+    many_heads = mean_answers(flip(facts), num_relations) >= 1.5
+    return (many_tails.long() + 2 * many_heads.long()).numpy()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,10 @@ class TrainSettings:
     batch_size: int = setting(512, "facts per step", low=1)
     optimizer: Literal["adagrad", "adam", "sgd"] = setting("adam", "the optimiser")
     learning_rate: float = setting(1e-3, "step size", low=0)
+    decay_at: float = setting(
+        0.0, "after this share of the epochs the step size is a tenth; 0: never", low=0, high=1
+    )
+    clip: float = setting(0.0, "largest norm of the gradient; 0 means any", low=0)
     validate_every: int = setting(5, "epochs between validations and checkpoints", low=1)
     valid_facts: int = setting(5000, "validate on at most this many facts; 0 means all", low=0)
     patience: int = setting(10, "stop after this many validations without a better MRR", low=1)

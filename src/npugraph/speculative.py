@@ -14,7 +14,8 @@ from npugraph.objectives import Heads
 from npugraph.posterior import Posterior, health
 from npugraph.samplers import Uncollected
 from npugraph.scorers import TwoHeads
-from npugraph.system import Model, Training
+from npugraph.system import Model
+from npugraph.training import Training
 
 # How many groups the collected facts are scored in, each hidden from the encoder while it is.
 GROUPS = 8
@@ -135,9 +136,8 @@ class SpeculativeTraining(Training):
         compares scores, so their level floats: both sigmoids saturate, and the posterior, which
         is made of their ratio, says nothing. The penalty holds the level where they do not.
         """
-        self.system = system
+        super().__init__(system, facts)
         self.objective = objective
-        self.facts = facts
         self.plan = plan
         self.choose_neighbours = choose_neighbours
         self.level_weight = level_weight
@@ -145,19 +145,11 @@ class SpeculativeTraining(Training):
         self.top: tuple[Tensor, Tensor] | None = None
         self.latest: tuple[Tensor, Tensor] | None = None
 
-    def to(self, device: torch.device) -> None:
-        """Move the system, the facts and the sampler to a device."""
-        super().to(device)
-        self.sampler = self.sampler.to(device)
-
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the objective of a batch of collected facts, each with K uncollected ones."""
         facts = self.facts[rows]
         tails, heads = (self._draw(facts, rows, side, rng) for side in ("tail", "head"))
-        if isinstance(self.system.encoder, Lookup):
-            entities, relations = self.system.encoder()
-        else:
-            entities, relations = self.system.encoder(rows)
+        entities, relations = self.system.encoder(rows)
         psi1, psi0 = self.system.both(entities, relations, facts, tails, heads)
         weight = torch.cat([tails != facts[:, 2:], heads != facts[:, :1]], 1)
         loss: Tensor = self.objective(

@@ -17,8 +17,15 @@ Loss = Callable[[Tensor, torch.Generator], Tensor]
 class Stepper:
     """Takes optimiser steps and adds up the loss, weighted by the size of each batch."""
 
-    def __init__(self, loss: Loss, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
-        """``loss`` maps the numbers of a batch's facts and a generator to a scalar."""
+    def __init__(
+        self,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer,
+        device: torch.device,
+        clip: float = 0.0,
+    ) -> None:
+        """``loss`` maps a batch's numbers and a generator to a scalar; ``clip`` 0 clips nothing."""
+        self.clip = clip
         self.loss = loss
         self.optimizer = optimizer
         self.rng = torch.Generator(device=device)
@@ -37,6 +44,9 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(rows, self.rng)
         loss.backward()  # type: ignore[no-untyped-call]
+        if self.clip:
+            trained = [p for group in self.optimizer.param_groups for p in group["params"]]
+            torch.nn.utils.clip_grad_norm_(trained, self.clip)
         self.optimizer.step()
         self.total += loss.detach() * len(rows)
 
@@ -50,9 +60,15 @@ class GraphStepper(Stepper):
 
     WARMUP = 3
 
-    def __init__(self, loss: Loss, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer,
+        device: torch.device,
+        clip: float = 0.0,
+    ) -> None:
         """As for the plain stepper; the device must be a GPU."""
-        super().__init__(loss, optimizer, device)
+        super().__init__(loss, optimizer, device, clip)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.rows = torch.empty(0, dtype=torch.int64, device=device)
         self.seen = 0

@@ -1,4 +1,4 @@
-"""Systems: an encoder and scores together, and what the loop needs to train them."""
+"""Systems: an encoder and scores together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Encoder
-from npugraph.graph import SIDES, Side
-from npugraph.objectives import Objective, Scored
-from npugraph.samplers import Sampler
+from npugraph.graph import Side
+from npugraph.objectives import Scored
+from npugraph.samplers import Candidates
 from npugraph.scorers import Scorer
 
 
@@ -114,72 +114,45 @@ class System(Model):
             return relation + self.num_relations, "tail"
         return relation, side
 
-    def scored(self, facts: Tensor, side: Side, candidates: Tensor | None) -> Scored:
+    def scored(
+        self,
+        facts: Tensor,
+        side: Side,
+        candidates: Candidates | None,
+        hidden_facts: Tensor | None = None,
+    ) -> Scored:
         """Score one side of a batch [b, 3] for training: against candidates or every entity."""
-        entities, relations = self.encoder()
+        entities, relations = self.encoder(hidden_facts)
         known, target = (facts[:, 0], facts[:, 2]) if side == "tail" else (facts[:, 2], facts[:, 0])
         relation, asked = self._direct(facts[:, 1], side)
         # embedding(), not indexing: its backward does not serialise on repeated ids.
         known_vector = embedding(known, entities)
         relation_vector = embedding(relation, relations)
         target_vector = embedding(target, entities)
+        counts = None
         if candidates is None:
             scores = self.scorer.score_all(known_vector, relation_vector, entities, asked)
         else:
-            columns = torch.cat([target.unsqueeze(1), candidates], dim=1)
-            ends = (known_vector.unsqueeze(1), embedding(columns, entities))
+            ends = (known_vector, target_vector)
             head, tail = ends if asked == "tail" else ends[::-1]
-            scores = self.scorer.score(head, relation_vector.unsqueeze(1), tail)
+            positive = self.scorer.score(head, relation_vector, tail).unsqueeze(1)
+            groups = len(candidates.ids)
+            given = known_vector.view(groups, -1, known_vector.shape[1])
+            by = relation_vector.view(groups, -1, relation_vector.shape[1])
+            pool = embedding(candidates.ids, entities)
+            negative = self.scorer.score_all(given, by, pool, asked).view(len(facts), -1)
+            scores = torch.cat([positive, negative], 1)
             target = torch.zeros_like(target)
+            if candidates.counts is not None:
+                counts = nn.functional.pad(candidates.counts, (1, 0), value=True)
         vectors = (known_vector, relation_vector, target_vector)
-        return Scored(scores, target, tuple(self.scorer.factors(v) for v in vectors))
+        return Scored(scores, target, tuple(self.scorer.factors(v) for v in vectors), counts)
 
+    def train_scores(self, known: Tensor, relation: Tensor) -> Tensor:
+        """Score every entity as the tail of queries [q], with gradients: [q, E].
 
-class Training(ABC):
-    """What the loop trains: a system, and how a batch of facts becomes a loss."""
-
-    system: Model
-    facts: Tensor
-
-    def to(self, device: torch.device) -> None:
-        """Move the system and the facts to a device."""
-        self.system.to(device)
-        self.facts = self.facts.to(device)
-
-    @abstractmethod
-    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
-        """Return the loss of a batch, given as numbers [b] of training facts."""
-
-    def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
-        """Prepare epoch ``epoch`` (from 1); tell whether the loss works on other tensors now."""
-        return False
-
-    def health(self) -> dict[str, float | bool]:
-        """Return what the log should say about the state of the system after an epoch."""
-        return {}
-
-
-class PlainTraining(Training):
-    """One score a fact: sampler and objective on both sides of each batch."""
-
-    system: System
-
-    def __init__(
-        self, system: System, sampler: Sampler, objective: Objective, facts: Tensor
-    ) -> None:
-        """Train ``system`` on facts [n, 3]."""
-        self.system = system
-        self.sampler = sampler
-        self.objective = objective
-        self.facts = facts
-
-    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
-        """Return the mean over both sides."""
-        facts = self.facts[rows]
-        losses = [
-            self.objective(
-                self.system.scored(facts, side, self.sampler.candidates(facts, side, rng))
-            )
-            for side in SIDES
-        ]
-        return torch.stack(losses).mean()
+        ``relation`` may be a twin, r + R.
+        """
+        entities, relations = self.encoder()
+        query = embedding(known, entities), embedding(relation, relations)
+        return self.scorer.score_all(*query, entities, "tail")

@@ -20,7 +20,8 @@ from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.steps import GraphStepper, Stepper
-from npugraph.system import Model, Training
+from npugraph.system import Model
+from npugraph.training import Training
 
 Report = Callable[[dict[str, Any]], object]
 Judge = Callable[[Training], dict[str, Any]]
@@ -67,8 +68,8 @@ def fit(
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
     training.to(device)
-    optimizer = make_optimizer(training.system, settings)
-    run, progress = _open_run(splits, recipe, settings, out, resume, training.system, optimizer)
+    optimizer = make_optimizer(training, settings)
+    run, progress = _open_run(splits, recipe, settings, out, resume, training, optimizer)
     trainer = _Trainer(splits, settings, device, training, optimizer, run, progress, report, judge)
     with _precision(settings.precision, device):
         trainer.train()
@@ -100,7 +101,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def make_optimizer(system: Model, settings: TrainSettings) -> torch.optim.Optimizer:
+def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.Optimizer:
     """Return the optimiser that the settings ask for."""
     kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
         "adagrad": torch.optim.Adagrad,
@@ -108,9 +109,11 @@ def make_optimizer(system: Model, settings: TrainSettings) -> torch.optim.Optimi
         "sgd": torch.optim.SGD,
     }
     options: dict[str, Any] = {}
-    if settings.cuda_graph and system.device.type == "cuda" and settings.optimizer == "adam":
-        options = {"capturable": True, "fused": True}
-    return kinds[settings.optimizer](system.parameters(), lr=settings.learning_rate, **options)
+    if settings.optimizer == "adam":
+        graphs = settings.cuda_graph and training.system.device.type == "cuda"
+        options = {"capturable": graphs, "fused": True}
+    groups = training.parameter_groups()
+    return kinds[settings.optimizer](groups, lr=settings.learning_rate, **options)
 
 
 def _open_run(
@@ -119,7 +122,7 @@ def _open_run(
     settings: TrainSettings,
     out: Path | None,
     resume: bool,
-    system: Model,
+    training: Training,
     optimizer: torch.optim.Optimizer,
 ) -> tuple[Run | None, Progress]:
     if out is None:
@@ -130,7 +133,7 @@ def _open_run(
         return Run.create(out, recipe, settings, splits), Progress()
     run = Run.open(out)
     run.check_same(recipe, settings, splits)
-    progress = run.load_last(system, optimizer)
+    progress = run.load_last(training, optimizer)
     run.forget_after(progress.epoch)
     return run, progress
 
@@ -164,7 +167,7 @@ class _Trainer:
     def __post_init__(self) -> None:
         graphs = self.settings.cuda_graph and self.device.type == "cuda"
         kind = GraphStepper if graphs else Stepper
-        self.stepper = kind(self.training.loss, self.optimizer, self.device)
+        self.stepper = kind(self.training.loss, self.optimizer, self.device, self.settings.clip)
 
     def train(self) -> None:
         """Train to the last epoch or until patience runs out; end at the best weights."""
@@ -193,8 +196,9 @@ class _Trainer:
 
     def _epoch(self, epoch: int) -> float:
         """Go once over the facts in a seeded order; return the mean loss."""
-        seed, count = self.settings.seed, len(self.training.facts)
+        seed, count = self.settings.seed, self.training.num_items()
         torch.manual_seed(number(seed, "global", epoch))
+        self._set_step_size(epoch)
         if self.training.begin_epoch(epoch, generator(seed, "begin", epoch, device=self.device)):
             self.stepper.forget()
         self.stepper.begin(number(seed, "sampler", epoch))
@@ -206,6 +210,17 @@ class _Trainer:
         if mean != mean:
             raise RunError(f"The loss is not a number in epoch {epoch}; try a smaller step size.")
         return mean
+
+    def _set_step_size(self, epoch: int) -> None:
+        """Take a tenth of the step size, with a fresh optimiser, from ``decay_at`` on."""
+        first = int(self.settings.decay_at * self.settings.epochs) + 1
+        if self.settings.decay_at == 0 or epoch < first:
+            return
+        if epoch == first:
+            self.optimizer.state.clear()
+            self.stepper.forget()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate / 10
 
     def _validate(self) -> dict[str, Any]:
         """Rank the validation facts, filtered by train and valid alone; remember the best."""
@@ -236,7 +251,7 @@ class _Trainer:
         if self.run is not None:
             self.run.log(record)
             if checkpoint:
-                self.run.save_last(self.training.system, self.optimizer, self.progress)
+                self.run.save_last(self.training, self.optimizer, self.progress)
         if self.report is not None:
             self.report(
                 {**record, **{f"progress_{k}": v for k, v in asdict(self.progress).items()}}

@@ -20,6 +20,7 @@ from npugraph.scorers import (
     Scorer,
     TransE,
     TwoHeads,
+    tiles,
 )
 from scorer_cases import (
     CASES,
@@ -125,8 +126,8 @@ def test_no_queries_and_no_entities_are_fine(scorer: Scorer, side: Side, gradien
 def test_tiles_change_nothing(scorer: Scorer, side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = queries(*tables(scorer))
     whole = score_all(scorer, inputs, side, gradients=False)
-    monkeypatch.setattr(scorers, "TILE_QUERIES", 3)
-    monkeypatch.setattr(scorers, "TILE_ENTITIES", 9)
+    monkeypatch.setattr(tiles, "TILE_QUERIES", 3)
+    monkeypatch.setattr(tiles, "TILE_ENTITIES", 9)
     tiled = score_all(scorer, inputs, side, gradients=False)
     torch.testing.assert_close(tiled, whole, rtol=1e-14, atol=1e-14)
 

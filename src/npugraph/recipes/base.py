@@ -8,7 +8,7 @@ from typing import Any
 
 from npugraph.graph import KnowledgeGraph
 from npugraph.settings import TrainSettings
-from npugraph.system import Training
+from npugraph.training import Training
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from npugraph.samplers import AllEntities
 from npugraph.scorers import ComplEx
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import PlainTraining, System, Training
+from npugraph.system import System
+from npugraph.training import PlainTraining, Training
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
         generator(settings.seed, "init"),
     )
     system = System(encoder, scorer, num_entities, num_relations, reciprocal=True)
-    return PlainTraining(system, AllEntities(), SoftmaxN3(settings.n3), train.facts)
+    return PlainTraining(system, AllEntities(), SoftmaxN3(settings.n3), train)
 
 
 COMPLEX_N3 = Recipe(

@@ -1,0 +1,64 @@
+"""What an encoder is, and the plainest one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+
+class Encoder(nn.Module, ABC):
+    """Gives representations of all entities [E, w] and of all relations [R, v]."""
+
+    @abstractmethod
+    def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return (entities [E, w], relations [R, v]).
+
+        Args:
+            hidden_facts: numbers [b] of training facts that must not serve as evidence; in
+                training these are the facts of the batch. None: all facts may.
+        """
+
+
+class Lookup(Encoder):
+    """Two tables of free vectors, one row an entity, one row a relation."""
+
+    def __init__(self, entities: Tensor, relations: Tensor) -> None:
+        """Start from the given tables."""
+        super().__init__()
+        self.entities = nn.Parameter(entities)
+        self.relations = nn.Parameter(relations)
+
+    @classmethod
+    def uniform(
+        cls,
+        entities: tuple[int, int],
+        relations: tuple[int, int],
+        limits: tuple[float, float],
+        rng: torch.Generator,
+    ) -> Lookup:
+        """Draw both tables evenly from +-limit, one limit for entities, one for relations."""
+
+        def table(shape: tuple[int, int], limit: float) -> Tensor:
+            return (torch.rand(shape, generator=rng) * 2 - 1) * limit
+
+        return cls(table(entities, limits[0]), table(relations, limits[1]))
+
+    @classmethod
+    def normal(
+        cls,
+        entities: tuple[int, int],
+        relations: tuple[int, int],
+        scale: float,
+        rng: torch.Generator,
+    ) -> Lookup:
+        """Draw both tables, of the given shapes, from a normal distribution of width ``scale``."""
+        return cls(
+            torch.randn(entities, generator=rng) * scale,
+            torch.randn(relations, generator=rng) * scale,
+        )
+
+    def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the tables themselves; they hold no evidence to hide."""
+        return self.entities, self.relations

@@ -1,0 +1,25 @@
+"""The log-likelihood over every entity."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from npugraph.objectives.base import Objective, Scored
+
+
+class SoftmaxN3(Objective):
+    """``-log softmax(scores)[target] + n3 * (|h|^3 + |r|^3 + |t|^3)`` (Lacroix et al. 2018)."""
+
+    def __init__(self, n3: float) -> None:
+        """``n3`` weighs the cube of the nuclear 3-norm against the log-likelihood."""
+        super().__init__()
+        self.n3 = n3
+
+    def forward(self, scored: Scored) -> Tensor:
+        """Return the mean over the batch."""
+        loss = nn.functional.cross_entropy(scored.scores.float(), scored.target)
+        if self.n3:
+            cubes = torch.stack([(part**3).sum() for part in scored.factors]).sum()
+            loss = loss + self.n3 * cubes / len(scored.target)
+        return loss

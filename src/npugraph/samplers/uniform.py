@@ -1,0 +1,121 @@
+"""Candidates drawn evenly from the entities that make no collected fact."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from npugraph.graph import SIDES, Side, TripleIndex, flip
+from npugraph.samplers.base import Candidates, Sampler
+
+
+class Uncollected(nn.Module):
+    """Draws uniformly from the entities that do not make a collected fact, without rejection.
+
+    For a query (h, r) with known tails t_0 < t_1 < ... the u-th entity that is *not* known is
+    ``u + #{j : t_j - j <= u}``. All t_j - j lie, query after query, in one sorted array of keys, so
+    one binary search draws any number of entities for any number of queries. The draws are
+    exact, need no retries, and have a fixed shape.
+    """
+
+    def __init__(self, facts: Tensor, num_entities: int, num_relations: int) -> None:
+        """Index the collected facts [n, 3] for both sides."""
+        super().__init__()
+        self.num_entities = num_entities
+        self.num_relations = num_relations
+        for side in SIDES:
+            keys, pairs = self._index(facts if side == "tail" else flip(facts))
+            # They follow from the facts, so they need no place in a checkpoint.
+            self.register_buffer(f"{side}_keys", keys, persistent=False)
+            self.register_buffer(f"{side}_pairs", pairs, persistent=False)
+
+    def _side(self, side: Side) -> tuple[Tensor, Tensor]:
+        return self.get_buffer(f"{side}_keys"), self.get_buffer(f"{side}_pairs")
+
+    def _index(self, facts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (keys [m], pairs [m]) of the distinct facts, sorted by pair."""
+        pair = facts[:, 0] * self.num_relations + facts[:, 1]
+        key = torch.unique(pair * self.num_entities + facts[:, 2])
+        pair, entity = key // self.num_entities, key % self.num_entities
+        first = torch.searchsorted(pair, pair)
+        rank = torch.arange(len(pair), device=pair.device) - first
+        return pair * self.num_entities + (entity - rank), pair
+
+    def draw(self, facts: Tensor, side: Side, count: int, rng: torch.Generator) -> Tensor:
+        """Return entities [b, count] to put in place of ``side`` of facts [b, 3].
+
+        Where every entity makes a collected fact there is nothing to draw: the row repeats the
+        fact's own entity, and :meth:`free` says so.
+        """
+        keys, pairs = self._side(side)
+        known, own = (facts[:, 0], facts[:, 2]) if side == "tail" else (facts[:, 2], facts[:, 0])
+        pair = known * self.num_relations + facts[:, 1]
+        first = torch.searchsorted(pairs, pair)
+        free = self._free(pairs, pair, first)
+        # 53 random bits: with the 24 of single precision a large graph is not drawn evenly.
+        chance = torch.rand(
+            len(facts), count, generator=rng, device=facts.device, dtype=torch.float64
+        )
+        place = (chance * free.unsqueeze(1)).long().clamp(max=self.num_entities - 1)
+        place = torch.minimum(place, (free - 1).clamp(min=0).unsqueeze(1))
+        wanted = pair.unsqueeze(1) * self.num_entities + place
+        skipped = torch.searchsorted(keys, wanted, right=True) - first.unsqueeze(1)
+        drawn = place + skipped
+        return torch.where(free.unsqueeze(1) > 0, drawn, own.unsqueeze(1))
+
+    def free(self, facts: Tensor, side: Side) -> Tensor:
+        """Return how many entities could be drawn for each fact: int64 [b]."""
+        _, pairs = self._side(side)
+        known = facts[:, 0] if side == "tail" else facts[:, 2]
+        pair = known * self.num_relations + facts[:, 1]
+        return self._free(pairs, pair, torch.searchsorted(pairs, pair))
+
+    def _free(self, pairs: Tensor, pair: Tensor, first: Tensor) -> Tensor:
+        return self.num_entities - (torch.searchsorted(pairs, pair, right=True) - first)
+
+
+class Uniform(Sampler):
+    """``count`` entities drawn evenly, each fact its own or ``share`` facts the same ones.
+
+    With ``share`` = 1 the draw is from the entities that make no collected fact. Shared draws are
+    from all entities; those that make a collected fact with one of the facts do not count there.
+    Sharing turns many small gathers into one matrix product.
+    """
+
+    def __init__(
+        self, facts: Tensor, num_entities: int, num_relations: int, count: int, share: int = 1
+    ) -> None:
+        """Draw ``count`` candidates for each of, or each ``share`` of, the facts of a batch."""
+        super().__init__()
+        self.count = count
+        self.share = share
+        self.num_entities = num_entities
+        if share == 1:
+            self.uncollected = Uncollected(facts, num_entities, num_relations)
+        else:
+            self.index = TripleIndex(facts, num_entities, num_relations)
+
+    def candidates(
+        self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator
+    ) -> Candidates | None:
+        """Draw for one side of a batch."""
+        if self.share == 1:
+            drawn = self.uncollected.draw(facts, side, self.count, rng)
+            own = facts[:, 2:] if side == "tail" else facts[:, :1]
+            return Candidates(drawn, drawn != own)
+        groups = len(facts) // math.gcd(len(facts), self.share)
+        shape = (groups, self.count)
+        ids = torch.randint(self.num_entities, shape, generator=rng, device=facts.device)
+        if self.index.keys.device != facts.device:
+            self.index = self.index.to(facts.device)
+        return Candidates(ids, ~collected(self.index, facts, ids, side))
+
+
+def collected(index: TripleIndex, facts: Tensor, ids: Tensor, side: Side) -> Tensor:
+    """Tell which candidates [g, k] make a collected fact in place of ``side``: bool [b, k]."""
+    each = ids.repeat_interleave(len(facts) // max(len(ids), 1), 0)
+    made = facts.unsqueeze(1).expand(-1, ids.shape[1], -1).clone()
+    made[..., 2 if side == "tail" else 0] = each
+    return index.contains(made)

@@ -1,0 +1,33 @@
+"""Score functions: how plausible is (head, relation, tail), given their representations.
+
+A scorer owns no embedding table. It sees representations and returns scores; higher is more
+plausible. Two calls are enough:
+
+- ``score(head, relation, tail)`` broadcasts over leading dimensions, last dimension is width;
+- ``score_all(known, relation, entities, side)`` scores every entity as the missing ``side``.
+
+Both give the same numbers up to rounding; the conformance suite checks it for every scorer.
+"""
+
+from __future__ import annotations
+
+from npugraph.scorers.base import Scorer
+from npugraph.scorers.bilinear import ComplEx, DistMult
+from npugraph.scorers.distance import RotatE, TransE, distances
+from npugraph.scorers.heads import BilinearHeads, MLPHeads, TwoHeads
+from npugraph.scorers.perceptron import MLP, gathered_perceptron, perceptron_scores
+
+__all__ = [
+    "MLP",
+    "BilinearHeads",
+    "ComplEx",
+    "DistMult",
+    "MLPHeads",
+    "RotatE",
+    "Scorer",
+    "TransE",
+    "TwoHeads",
+    "distances",
+    "gathered_perceptron",
+    "perceptron_scores",
+]

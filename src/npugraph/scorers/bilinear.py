@@ -1,0 +1,60 @@
+"""Bilinear scores: linear in each of head, relation and tail."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from npugraph.graph import Side
+from npugraph.scorers.base import Scorer
+
+
+class DistMult(Scorer):
+    """``sum_k h_k r_k t_k`` (Yang et al. 2015)."""
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """Score facts."""
+        return (head * relation * tail).sum(-1)
+
+    def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
+        """Score every entity; both sides are the same, the form is symmetric."""
+        return (known * relation) @ entities.mT
+
+
+class ComplEx(Scorer):
+    """``Re(sum_k h_k r_k conj(t_k))`` (Trouillon et al. 2016).
+
+    A vector of d complex numbers is stored as two halves, [re_1..re_d, im_1..im_d].
+    """
+
+    def entity_width(self, dimension: int) -> int:
+        """Two halves."""
+        return 2 * dimension
+
+    def relation_width(self, dimension: int) -> int:
+        """Two halves."""
+        return 2 * dimension
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """Score facts."""
+        return (multiply(head, relation) * tail).sum(-1)
+
+    def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
+        """Score every entity: Re(h r conj t) is linear in each argument, so one product."""
+        query = multiply(known, relation, backwards=side == "head")
+        return query @ entities.mT
+
+    def factors(self, representation: Tensor) -> Tensor:
+        """Return the modulus of each complex number."""
+        real, imaginary = representation.chunk(2, -1)
+        # The tiny term keeps the gradient of the root finite at 0.
+        return (real.square() + imaginary.square() + 1e-30).sqrt()
+
+
+def multiply(x: Tensor, y: Tensor, backwards: bool = False) -> Tensor:
+    """Multiply complex vectors in two halves: x y, or x conj(y)."""
+    a, b = x.chunk(2, -1)
+    c, d = y.chunk(2, -1)
+    if backwards:
+        return torch.cat([a * c + b * d, b * c - a * d], -1)
+    return torch.cat([a * c - b * d, a * d + b * c], -1)

@@ -1,0 +1,130 @@
+"""Two scores a fact: the collection scores of the two classes of nPUGraph."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from npugraph.graph import Side
+from npugraph.scorers.base import Scorer
+from npugraph.scorers.perceptron import MLP, gathered_perceptron
+
+
+class TwoHeads(nn.Module, ABC):
+    """Two scores a fact, psi1 and psi0: the collection scores of the two classes."""
+
+    @abstractmethod
+    def entity_width(self, dimension: int) -> int:
+        """Return how many numbers represent an entity."""
+
+    @abstractmethod
+    def relation_width(self, dimension: int) -> int:
+        """Return how many numbers represent a relation."""
+
+    @abstractmethod
+    def scores(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Score facts [b, 3] and their corruptions: column 0, then tails [b, k], heads [b, k].
+
+        Returns:
+            psi1 and psi0, [b, 1 + k + k] each.
+        """
+
+    @abstractmethod
+    def score_all(
+        self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
+    ) -> Tensor:
+        """Score every entity as the missing side by psi1 (head 1) or psi0 (head 0): [q, E]."""
+
+
+class MLPHeads(TwoHeads):
+    """Two perceptrons over [h ; r ; t], as in the paper."""
+
+    def __init__(
+        self, width: int, hidden: int, dropout: float = 0.0, rng: torch.Generator | None = None
+    ) -> None:
+        """Make both heads of the same shape; ``dropout`` is on hidden units."""
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.psi1 = MLP(width, hidden, rng)
+        self.psi0 = MLP(width, hidden, rng)
+
+    def entity_width(self, dimension: int) -> int:
+        """As given."""
+        return dimension
+
+    def relation_width(self, dimension: int) -> int:
+        """As given."""
+        return dimension
+
+    def scores(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Project every entity once for both heads, then gather and add."""
+        ends = torch.cat([facts[:, 2:], tails], 1)
+        results = []
+        for mlp in (self.psi1, self.psi0):
+            as_head, as_tail = entities @ mlp.head, entities @ mlp.tail
+            middle = embedding(facts[:, 1], relations @ mlp.relation + mlp.bias)
+            # One mask a collected fact: it and its corruptions are compared by the same units.
+            out = self.dropout(mlp.out.expand(len(facts), -1)).contiguous()
+            blocks = (
+                gathered_perceptron(embedding(facts[:, 0], as_head) + middle, as_tail, ends, out),
+                gathered_perceptron(embedding(facts[:, 2], as_tail) + middle, as_head, heads, out),
+            )
+            results.append(torch.cat(blocks, 1) + mlp.shift)
+        return results[0], results[1]
+
+    def score_all(
+        self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
+    ) -> Tensor:
+        """Score every entity with one of the two perceptrons."""
+        mlp = self.psi1 if head == 1 else self.psi0
+        return mlp.score_all(known, relation, entities, side)
+
+
+class BilinearHeads(TwoHeads):
+    """Two bilinear heads: entities are shared, each head has relations and a shift of its own."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        """Use ``scorer`` (DistMult or ComplEx) for both heads."""
+        super().__init__()
+        self.scorer = scorer
+        self.shift = nn.Parameter(torch.zeros(2))
+
+    def entity_width(self, dimension: int) -> int:
+        """As the scorer's."""
+        return self.scorer.entity_width(dimension)
+
+    def relation_width(self, dimension: int) -> int:
+        """Two relation vectors side by side: first psi1's, then psi0's."""
+        return 2 * self.scorer.relation_width(dimension)
+
+    def scores(
+        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Score with the same entities and either half of the relation."""
+        head = embedding(facts[:, :1], entities)
+        tail = embedding(facts[:, 2:], entities)
+        corrupted_tail, corrupted_head = embedding(tails, entities), embedding(heads, entities)
+        results = []
+        parts = embedding(facts[:, 1:2], relations).chunk(2, -1)
+        for part, shift in zip(parts, self.shift, strict=True):
+            blocks = (
+                self.scorer.score(head, part, tail),
+                self.scorer.score(head, part, corrupted_tail),
+                self.scorer.score(corrupted_head, part, tail),
+            )
+            results.append(torch.cat(blocks, 1) + shift)
+        return results[0], results[1]
+
+    def score_all(
+        self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
+    ) -> Tensor:
+        """Score every entity with one half of the relation."""
+        part = relation.chunk(2, -1)[1 - head]
+        return self.scorer.score_all(known, part, entities, side) + self.shift[1 - head]
