@@ -14,6 +14,7 @@ from npugraph.calibration import (
     GroupedDensityRatio,
     brier,
     ece,
+    positions,
     posterior_collected,
     posterior_uncollected,
     reliability_curve,
@@ -159,6 +160,28 @@ def test_groups_must_fit_their_scores() -> None:
 def test_rows_by_group_keeps_row_order() -> None:
     rows = rows_by_group([3, 1, 3, 1], [0.0] * 4, "x")
     assert {key: value.tolist() for key, value in rows.items()} == {1: [1, 3], 3: [0, 2]}
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 9))
+def test_positions_are_ranks_with_ties_drawn(others: list[int], score: int, seed: int) -> None:
+    zeros = [0] * len(others)
+    value = positions([score], others, [0], zeros, np.random.default_rng(seed))[0]
+    below = sum(other < score for other in others)
+    upto = sum(other <= score for other in others)
+    assert below / (len(others) + 1) <= value <= (upto + 1) / (len(others) + 1)
+
+
+def test_positions_are_even_even_with_one_reference_and_with_ties() -> None:
+    rng = np.random.default_rng(0)
+    group = np.arange(20_000)
+    for draw in (rng.normal, lambda size: rng.integers(0, 2, size)):
+        value = positions(draw(size=20_000), draw(size=20_000), group, group, rng)
+        np.testing.assert_allclose(np.histogram(value, 4, (0, 1))[0] / 20_000, 0.25, atol=0.012)
+
+
+def test_a_group_without_references_is_ranked_among_all() -> None:
+    value = positions([2.5], [1.0, 2.0, 3.0], [8], [0, 0, 0], np.random.default_rng(0))
+    assert 2 / 4 <= value[0] <= 3 / 4
 
 
 @given(

@@ -15,7 +15,7 @@ from torch import Tensor
 from npugraph.graph import SIDES
 from npugraph.io import read_splits
 from npugraph.ranking import Ranks, rank
-from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE
+from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE, TransR
 
 Side = Literal["head", "tail"]
 NUM_ENTITIES, NUM_RELATIONS = 135, 46
@@ -28,6 +28,9 @@ SCORERS: dict[str, Callable[[], Scorer]] = {
     "transe_p2": lambda: TransE(p=2),
     "distmult_ties": DistMult,
     "ermlp": lambda: MLP(16, 24),
+    "transr_p1": lambda: TransR(1, "clamp", relation_dimension=12),
+    "transr_p2": lambda: TransR(2, "clamp", relation_dimension=12),
+    "transr_p2_clamped": lambda: TransR(2, "clamp", relation_dimension=12),
 }
 METRICS = {
     "mrr": "inverse_harmonic_mean_rank",
@@ -65,14 +68,18 @@ class Golden:
         mlp.shift.copy_(weights["out_bias"][0])
 
     def table(self, kind: str) -> Tensor:
-        """Complex numbers are stored as two halves here, rotations as angles."""
+        """Complex numbers are two halves here, rotations angles, a matrix follows its vector."""
         weights = self.expected
         if kind == "relation" and "relation_phase" in weights:
             return torch.from_numpy(weights["relation_phase"])
         if f"{kind}_re" in weights:
             halves = np.concatenate([weights[f"{kind}_re"], weights[f"{kind}_im"]], axis=1)
             return torch.from_numpy(halves)
-        return torch.from_numpy(weights[kind])
+        table = torch.from_numpy(weights[kind])
+        if f"{kind}_projection" in weights:
+            matrices = torch.from_numpy(weights[f"{kind}_projection"])
+            return torch.cat([table, matrices.flatten(1)], 1)
+        return table
 
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         query = self.entities[known], self.relations[relation]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from npugraph.version import __version__
 
 if TYPE_CHECKING:
+    from npugraph.auditing import Audit, AuditSettings, audit
     from npugraph.datasets import resolve as load_graph
     from npugraph.errors import DataError, NpugraphError, RunError, SettingsError
     from npugraph.evaluation import evaluate
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECIPES",
+    "Audit",
+    "AuditSettings",
     "DataError",
     "Fitted",
     "KnowledgeGraph",
@@ -37,6 +40,7 @@ __all__ = [
     "TripleIndex",
     "Vocabulary",
     "__version__",
+    "audit",
     "evaluate",
     "fit",
     "load",
@@ -48,6 +52,7 @@ __all__ = [
 
 # Where each public name lives; a name must not be that of a module of this package.
 _HOME = {
+    "auditing": ("Audit", "AuditSettings", "audit"),
     "datasets": {"load_graph": "resolve"},
     "errors": ("DataError", "NpugraphError", "RunError", "SettingsError"),
     "evaluation": ("evaluate",),

@@ -269,6 +269,31 @@ def rows_by_group(group: ArrayLike, values: ArrayLike, name: str) -> dict[int, I
     return {int(key): rows for key, rows in zip(groups, parts, strict=True)}
 
 
+def positions(
+    score: ArrayLike,
+    reference: ArrayLike,
+    score_group: ArrayLike,
+    reference_group: ArrayLike,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return the rank of each score [n] among the reference scores [m] of its group, in (0, 1).
+
+    Position (b + v (e + 1)) / (r + 1) for r references, b below and e equal, v drawn evenly in
+    (0, 1): exactly even for a score that is drawn like its references, even if r is 1. A
+    score whose group has no reference is ranked among all of them.
+    """
+    values, others = finite(score, "score"), finite(reference, "reference")
+    rows = rows_by_group(reference_group, others, "reference")
+    chance = rng.random(len(values))
+    result = np.empty(len(values))
+    for group, facts in rows_by_group(score_group, values, "score").items():
+        sorted_others = np.sort(others[rows[group]] if group in rows else others)
+        below = np.searchsorted(sorted_others, values[facts], side="left")
+        equal = np.searchsorted(sorted_others, values[facts], side="right") - below
+        result[facts] = (below + chance[facts] * (equal + 1)) / (len(sorted_others) + 1)
+    return result
+
+
 def _check_priors(ratio: ArrayLike, beta: ArrayLike, alpha: ArrayLike) -> tuple[Floats, ...]:
     rho = finite(ratio, "ratio", empty=True)
     if (rho <= 0).any():

@@ -18,21 +18,23 @@ comparable between relations. For k1 the roles and the signs are turned round.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from npugraph.calibration import Floats, Ints, finite, rows_by_group
+from npugraph.calibration import Floats, Ints, finite, positions, rows_by_group
 from npugraph.errors import DataError, SettingsError
 from npugraph.seeds import number
 
 # A ratio of 1 would mean that collected and uncollected facts are true equally often.
 MOST = 0.98
-# The part of the positions that neither false nor recognised true facts explain.
+# Positions that are reached neither by chance nor by facts that are told apart well.
 MIDDLE = (0.5, 0.8)
+# Where only false facts lie the density is level: these two parts tell whether it is.
+LOWEST, NEXT = (0.0, 0.1), (0.25, 0.5)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,15 @@ class PriorSettings:
         mismatch: how far, in relative terms, the false facts that were collected may differ in
             density from the uncollected ones at the low end; it widens the intervals, since no
             bootstrap can see it.
-        widest: an interval of beta wider than this is called not identifiable.
+        unknown: up to this share of the collected facts may be true and yet score like false
+            ones, because the model knows nothing about them. It widens the intervals, and the
+            estimate takes half of it for granted.
+        most_wrong: where more of the collected facts than this score like uncollected ones, it
+            is as likely that the model knows too little: beta is called not identifiable, its
+            interval reaches up to 1 and that of alpha down to 0.
+        level_within: so is it where the density at the lowest positions and that a little above
+            clearly differ by more than this factor.
+        widest: so is it where the interval of beta is wider than this.
         least: fewer collected or uncollected facts than this are called too few.
         seed: every draw follows from it.
     """
@@ -55,6 +65,9 @@ class PriorSettings:
     level: float = 0.9
     resamples: int = 1000
     mismatch: float = 0.2
+    unknown: float = 0.01
+    most_wrong: float = 0.15
+    level_within: float = 1.5
     widest: float = 0.1
     least: int = 100
     seed: int = 0
@@ -68,8 +81,13 @@ class PriorSettings:
             raise SettingsError(f"level={self.level} must lie between 0 and 1.")
         if not 0 <= self.mismatch < 1:
             raise SettingsError(f"mismatch={self.mismatch} must be at least 0 and below 1.")
-        if self.resamples < 1:
-            raise SettingsError(f"resamples={self.resamples} must be at least 1.")
+        if not 0 <= self.unknown < 1:
+            raise SettingsError(f"unknown={self.unknown} must be at least 0 and below 1.")
+        if self.resamples < 1 or self.level_within < 1:
+            raise SettingsError(
+                f"resamples={self.resamples} and level_within={self.level_within} must be at "
+                "least 1."
+            )
 
 
 class Estimate(NamedTuple):
@@ -138,8 +156,8 @@ def estimate_priors(
     >>> rng = np.random.default_rng(0)
     >>> true, false = rng.normal(4, 1, 9600), rng.normal(0, 1, 50_400)
     >>> priors = estimate_priors(np.append(true, false[:400]), false[400:])
-    >>> round(priors.beta.value, 2), priors.identifiable
-    (0.96, True)
+    >>> priors.beta.low < 0.96 < priors.beta.high, priors.identifiable
+    (True, True)
     """
     settings = settings or PriorSettings()
     scores = finite(collected, "collected"), finite(uncollected, "uncollected")
@@ -150,15 +168,11 @@ def estimate_priors(
         _groups(uncollected_group, scores[1], "uncollected"),
     )
     _check_given(beta, alpha)
-    rng = np.random.default_rng(number(settings.seed, "priors"))
-    # Corruptions of one fact hang together: they count as no more than there are facts.
-    independent = min(len(scores[0]), len(scores[1]))
-    low_position = positions(scores[0], scores[1], groups[0], groups[1], rng)
-    low_end = _Floor.fit(low_position, independent, settings, rng)
-    high_position = positions(-scores[1], -scores[0], groups[1], groups[0], rng)
-    high_end = _Floor.fit(high_position, independent, settings, rng)
+    low_end, high_end, reason = _ends(scores, groups, settings)
     pooled = _solve(high_end.share, low_end.share, beta, alpha)
-    reason = _doubt(pooled[0], scores, low_end, settings) if beta is None else ""
+    if not reason and pooled[0].high - pooled[0].low > settings.widest:
+        reason = "The interval of beta is too wide to rely on; score more facts, or give beta."
+    reason = reason if beta is None else ""
     table = None
     if collected_group is not None:
         table = _group_table(high_end, low_end, groups, pooled, settings)
@@ -174,29 +188,23 @@ def _groups(group: ArrayLike | None, score: Floats, name: str) -> Ints:
     return ids
 
 
-def positions(
-    score: ArrayLike,
-    reference: ArrayLike,
-    score_group: ArrayLike,
-    reference_group: ArrayLike,
-    rng: np.random.Generator,
-) -> Floats:
-    """Return the rank of each score [n] among the reference scores [m] of its group, in (0, 1).
-
-    Position (b + v (e + 1)) / (r + 1) for r references, b below and e equal, v drawn evenly in
-    (0, 1): exactly even for a score that is drawn like its references, even if r is 1. A
-    score whose group has no reference is ranked among all of them.
-    """
-    values, others = finite(score, "score"), finite(reference, "reference")
-    rows = rows_by_group(reference_group, others, "reference")
-    chance = rng.random(len(values))
-    result = np.empty(len(values))
-    for group, facts in rows_by_group(score_group, values, "score").items():
-        sorted_others = np.sort(others[rows[group]] if group in rows else others)
-        below = np.searchsorted(sorted_others, values[facts], side="left")
-        equal = np.searchsorted(sorted_others, values[facts], side="right") - below
-        result[facts] = (below + chance[facts] * (equal + 1)) / (len(sorted_others) + 1)
-    return result
+def _ends(
+    scores: tuple[Floats, Floats], groups: tuple[Ints, Ints], settings: PriorSettings
+) -> tuple[_Floor, _Floor, str]:
+    """Return what the low end says of k2, what the high end says of k1, and what is doubtful."""
+    rng = np.random.default_rng(number(settings.seed, "priors"))
+    # Corruptions of one fact hang together: they count as no more than there are facts.
+    independent = min(len(scores[0]), len(scores[1]))
+    low_position = positions(scores[0], scores[1], groups[0], groups[1], rng)
+    low_end = _Floor.fit(low_position, independent, settings, rng)
+    high_position = positions(-scores[1], -scores[0], groups[1], groups[0], rng)
+    high_end = _Floor.fit(high_position, independent, settings, rng)
+    reason = _doubt(scores, low_end, settings)
+    if reason:
+        return low_end.widened(1.0, low_end.excess(MIDDLE)), high_end.widened(1.0), reason
+    # Where false uncollected facts reach the middle of the collected ones, some reach the top.
+    high_end = high_end.widened(high_end.excess(MIDDLE))
+    return low_end.widened(settings.unknown, centre=True), high_end, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,13 +215,15 @@ class _Floor:
         position: u of each fact [n].
         weight: of the thresholds [t]; the estimate is the weighted mean of F(c) / c.
         share: the density, in [0, MOST].
-        middle: excess of facts in MIDDLE over that density.
+        down: by how much lower ends of intervals were lowered.
+        up: by how much upper ends were raised.
     """
 
     position: Floats
     weight: Floats
     share: Estimate
-    middle: float
+    down: float = 0.0
+    up: float = 0.0
 
     @classmethod
     def fit(
@@ -234,22 +244,46 @@ class _Floor:
         weights = _threshold_weights(again, grid, len(position))
         tail = (1 - settings.level) / 2
         low, high = np.quantile((weights * again).sum(axis=-1), [tail, 1 - tail])
-        inside = np.mean((position > MIDDLE[0]) & (position < MIDDLE[1]))
-        middle = max(float(inside) - value * (MIDDLE[1] - MIDDLE[0]), 0.0)
-        # Where recognised facts of the other kind reach the middle, some reach the end as well
-        # and are counted: the truth may lie lower, and the bootstrap cannot know.
-        low = max(min(low, value) * (1 - settings.mismatch) - middle, 0.0)
+        low = max(min(low, value) * (1 - settings.mismatch), 0.0)
         high = min(max(high, value) * (1 + settings.mismatch), MOST)
-        return cls(position, weight, Estimate(value, float(low), float(high)), middle)
+        return cls(position, weight, Estimate(value, float(low), float(high)))
+
+    def excess(self, part: tuple[float, float]) -> float:
+        """Return the share of facts in a part of the positions beyond the density near 0."""
+        inside = np.mean((self.position > part[0]) & (self.position < part[1]))
+        return max(float(inside) - self.share.value * (part[1] - part[0]), 0.0)
+
+    def tilt(self) -> tuple[float, float]:
+        """Return the ratio of the densities in LOWEST and NEXT, and its standard score."""
+        width = [part[1] - part[0] for part in (LOWEST, NEXT)]
+        counts = [
+            int(((self.position >= part[0]) & (self.position < part[1])).sum())
+            for part in (LOWEST, NEXT)
+        ]
+        low, next_ = counts[0] / width[0], counts[1] / width[1]
+        error = np.sqrt(max(counts[0], 1) / width[0] ** 2 + counts[1] / width[1] ** 2)
+        return low / max(next_, 1.0), float((low - next_) / error)
+
+    def widened(self, down: float, up: float = 0.0, *, centre: bool = False) -> _Floor:
+        """Return this with a wider interval, for errors that the bootstrap cannot know.
+
+        ``down`` allows for facts of the other kind near 0: they are counted, so the error goes one
+        way, and with ``centre`` half of it, as the middle guess, is taken off the value. ``up``
+        allows for facts of this kind that lie elsewhere.
+        """
+        value, low, high = self.share
+        value -= min(down, value) / 2 if centre else 0.0
+        share = Estimate(value, max(low - down, 0.0), min(high + up, MOST))
+        return replace(self, share=share, down=down, up=up)
 
 
 def _threshold_weights(below: Floats, grid: Floats, count: int) -> Floats:
     """Weigh thresholds [..., t] by 1 / (variance + bias^2) of F(c) / c.
 
     F(c) / c rises with c as true facts come in, while its variance falls. As in Storey's choice
-    of lambda, the bias is measured from (nearly) the least of the values.
+    of lambda, the bias is measured from a low value; not from the least, which chance made low.
     """
-    least = np.quantile(below, 0.1, axis=-1, keepdims=True)
+    least = np.quantile(below, 0.3, axis=-1, keepdims=True)
     variance = np.maximum(below, 1 / count) / (grid * count)
     weight = 1 / (variance + np.maximum(below - least, 0.0) ** 2)
     scaled: Floats = weight / weight.sum(axis=-1, keepdims=True)
@@ -257,9 +291,10 @@ def _threshold_weights(below: Floats, grid: Floats, count: int) -> Floats:
 
 
 def _check_given(beta: float | None, alpha: float | None) -> None:
-    for name, value in (("beta", beta), ("alpha", alpha)):
-        if value is not None and not 0 <= value <= 1:
-            raise SettingsError(f"{name}={value} must lie between 0 and 1.")
+    if beta is not None and not 0 < beta <= 1:
+        raise SettingsError(f"beta={beta} must be above 0 and at most 1.")
+    if alpha is not None and not 0 <= alpha < 1:
+        raise SettingsError(f"alpha={alpha} must be at least 0 and below 1.")
     if beta is not None and alpha is not None and beta <= alpha:
         raise SettingsError(
             f"beta={beta} must be above alpha={alpha}: collected facts must be true more often."
@@ -288,9 +323,7 @@ def _solve_one(
     return beta, k1 * beta if alpha is None else alpha
 
 
-def _doubt(
-    beta: Estimate, scores: tuple[Floats, Floats], low_end: _Floor, settings: PriorSettings
-) -> str:
+def _doubt(scores: tuple[Floats, Floats], low_end: _Floor, settings: PriorSettings) -> str:
     """Return why beta cannot be told, or nothing."""
     for name, score in zip(("collected", "uncollected"), scores, strict=True):
         if len(score) < settings.least:
@@ -298,12 +331,22 @@ def _doubt(
                 f"Only {len(score)} {name} facts have a score; at least {settings.least} are "
                 "needed to estimate the priors, so give beta."
             )
-    if beta.high - beta.low > settings.widest:
+    ratio, clear = low_end.tilt()
+    if ratio > settings.level_within and clear > 3:
         return (
-            f"{low_end.share.value:.1%} of the collected facts score like uncollected ones, and "
-            f"{low_end.middle:.1%} in between: scores cannot tell wrong facts from true ones "
-            f"that the model does not know. beta lies between {beta.low:.3f} and "
-            f"{beta.high:.3f}; give it if you know it."
+            "Collected facts pile up at the lowest scores, below uncollected ones: the model "
+            "does not know many true facts, so wrong ones cannot be counted; give beta."
+        )
+    if low_end.share.value > settings.most_wrong:
+        return (
+            f"{low_end.share.value:.1%} of the collected facts score like uncollected ones: wrong "
+            "facts cannot be told from true ones that the model does not know; give beta."
+        )
+    if ratio < 1 / settings.level_within and clear < -3:
+        return (
+            "Even at the lowest scores the share of collected facts still rises: there is no end "
+            "where only wrong facts lie; draw uncollected facts that resemble the wrong ones, or "
+            "give beta."
         )
     return ""
 
@@ -321,14 +364,15 @@ def _group_table(
     beta, alpha = pooled[0].value, pooled[1].value
     # From the pooled priors, not the pooled ratios: the user may have given one.
     k2 = _group_shares(low_end, place[0], len(names), (1 - beta) / (1 - alpha), settings)
-    k1 = _group_shares(high_end, place[1], len(names), alpha / beta if beta else 0.0, settings)
+    k1 = _group_shares(high_end, place[1], len(names), alpha / beta, settings)
     columns: dict[str, NDArray[np.generic]] = {
         "group": names,
         "collected": np.bincount(place[0], minlength=len(names)),
         "uncollected": np.bincount(place[1], minlength=len(names)),
     }
     for suffix, one, two in (("", 0, 0), ("_low", 1, 2), ("_high", 2, 1)):
-        shares = (1 - k2[two]) / (1 - k1[one] * k2[two])
+        # With the pooled alpha: a small group of mostly wrong facts has no top end of its own.
+        shares = 1 - k2[two] * (1 - alpha)
         columns["beta" + suffix], columns["alpha" + suffix] = shares, k1[one] * shares
     return pa.table(columns)
 
@@ -349,7 +393,9 @@ def _group_shares(
     from scipy.special import ndtri
 
     grid = np.array(settings.thresholds)
-    per_fact = ((floor.position[:, None] < grid) / grid) @ floor.weight
+    # What a fact between two thresholds adds to the weighted mean of F(c) / c.
+    adds = np.append(np.cumsum((floor.weight / grid)[::-1])[::-1], 0.0)
+    per_fact = adds[np.searchsorted(grid, floor.position, side="right")]
     count = np.bincount(place, minlength=size)
     scale = pooled / floor.share.value if floor.share.value else 1.0
     own = scale * np.bincount(place, per_fact, size) / np.maximum(count, 1)
@@ -363,10 +409,13 @@ def _group_shares(
         excess = (precision * (own[seen] - pooled) ** 2).sum() - (seen.sum() - 1)
         between = max(excess / (precision.sum() - (precision**2).sum() / precision.sum()), 0.0)
     trust = np.where(seen, between / (between + variance), 0.0)
-    value = pooled + trust * (own - pooled)
+    value = np.clip(pooled + trust * (own - pooled), 0.0, MOST)
+    # Small groups are drawn to the mean of all facts, which moves that mean: put it back.
+    total = float(value @ count)
+    value = value * (pooled * len(place) / total if total else 1.0)
     half = ndtri((1 + settings.level) / 2) * np.sqrt(np.where(seen, trust * variance, between))
-    low = (value - half) * (1 - settings.mismatch) - floor.middle
-    high = (value + half) * (1 + settings.mismatch)
+    low = (value - half) * (1 - settings.mismatch) - floor.down
+    high = (value + half) * (1 + settings.mismatch) + floor.up
     return np.clip(value, 0.0, MOST), np.clip(low, 0.0, MOST), np.clip(high, 0.0, MOST)
 
 

@@ -74,12 +74,21 @@ class SpeculativeSystem(Model):
     @torch.no_grad()
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing side; the exception reading needs one head only."""
+        return self._scores(known, relation, side, None)
+
+    @torch.no_grad()
+    def score_among(self, known: Tensor, relation: Tensor, side: Side, among: Tensor) -> Tensor:
+        """Score the entities ``among`` [k] alone: [q, k]."""
+        return self._scores(known, relation, side, among)
+
+    def _scores(self, known: Tensor, relation: Tensor, side: Side, among: Tensor | None) -> Tensor:
         entities, relations = self.represent()
         query = embedding(known, entities), embedding(relation, relations)
-        psi0 = self.heads.score_all(*query, entities, side, head=0)
+        pool = entities if among is None else embedding(among, entities)
+        psi0 = self.heads.score_all(*query, pool, side, head=0)
         if self.posterior.reading == "exception":
             return psi0
-        psi1 = self.heads.score_all(*query, entities, side, head=1)
+        psi1 = self.heads.score_all(*query, pool, side, head=1)
         return self.posterior.plausibility(psi1, psi0)
 
     @torch.no_grad()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Encoder
-from npugraph.graph import Side
+from npugraph.graph import Side, flip
 from npugraph.objectives import Scored
 from npugraph.samplers import Candidates
 from npugraph.scorers import Scorer
@@ -65,6 +65,28 @@ class Model(nn.Module, ABC):
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing ``side`` of queries [q]: [q, E]."""
 
+    def score_among(self, known: Tensor, relation: Tensor, side: Side, among: Tensor) -> Tensor:
+        """Score the entities ``among`` [k] as the missing ``side`` of queries [q]: [q, k]."""
+        return self.score_all(known, relation, side)[:, among]
+
+    def score_as(self, facts: Tensor, side: Side) -> Tensor:
+        """Score facts [n, 3] as answers to the question for their ``side``: [n].
+
+        It is the entry of ``score_all`` that belongs to the fact.
+        """
+        return self.score(facts)
+
+    def probability(self, facts: Tensor, collected: Tensor) -> Tensor | None:
+        """Return the probability that facts [n, 3] are true, given which are collected [n].
+
+        None: this system estimates none.
+        """
+        return None
+
+
+# How a score becomes a probability: by the sigmoid, or cut to [0, 1].
+Link = Literal["sigmoid", "clip"]
+
 
 class System(Model):
     """One score a fact.
@@ -80,33 +102,60 @@ class System(Model):
         num_entities: int,
         num_relations: int,
         reciprocal: bool = False,
+        link: Link | None = None,
     ) -> None:
-        """Put the parts together; the encoder must know 2R relations if ``reciprocal``."""
+        """Put the parts together; the encoder must know 2R relations if ``reciprocal``.
+
+        ``link`` says how scores are probabilities, where the objective makes them so.
+        """
         super().__init__(encoder, num_entities, num_relations)
         self.scorer = scorer
         self.reciprocal = reciprocal
+        self.link = link
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:
         """Score facts [n, 3]: [n]. With reciprocal relations, the mean of both directions."""
-        entities, relations = self.represent()
-        head, relation, tail = facts.unbind(-1)
-        ends = embedding(head, entities), embedding(tail, entities)
-        forward = self.scorer.score(ends[0], embedding(relation, relations), ends[1])
+        forward = self.score_as(facts, "tail")
         if not self.reciprocal:
             return forward
-        twin = embedding(relation + self.num_relations, relations)
-        return (forward + self.scorer.score(ends[1], twin, ends[0])) / 2
+        return (forward + self.score_as(facts, "head")) / 2
+
+    @torch.no_grad()
+    def score_as(self, facts: Tensor, side: Side) -> Tensor:
+        """Score facts by the relation itself, or by its twin where there is one: [n]."""
+        entities, relations = self.represent()
+        head, relation, tail = (facts if side == "tail" else flip(facts)).unbind(-1)
+        relation, asked = self._direct(relation, side)
+        ends = embedding(head, entities), embedding(tail, entities)
+        first, last = ends if asked == "tail" else ends[::-1]
+        return self.scorer.score(first, embedding(relation, relations), last)
 
     @torch.no_grad()
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing ``side`` of queries [q]: [q, E]."""
+        return self._scores(known, relation, side, None)
+
+    @torch.no_grad()
+    def score_among(self, known: Tensor, relation: Tensor, side: Side, among: Tensor) -> Tensor:
+        """Score the entities ``among`` [k] alone: [q, k]."""
+        return self._scores(known, relation, side, among)
+
+    def _scores(self, known: Tensor, relation: Tensor, side: Side, among: Tensor | None) -> Tensor:
         entities, relations = self.represent()
         relation, side = self._direct(relation, side)
         query = embedding(known, entities), embedding(relation, relations)
-        scores = self.scorer.score_all(*query, entities, side)
+        pool = entities if among is None else embedding(among, entities)
+        scores = self.scorer.score_all(*query, pool, side)
         # Half precision ties where it must not; float64 stays what it is.
         return scores.float() if scores.dtype.itemsize < 4 else scores
+
+    def probability(self, facts: Tensor, collected: Tensor) -> Tensor | None:
+        """Return the scores of facts [n, 3] through the link, or None without one."""
+        if self.link is None:
+            return None
+        scores = self.score(facts)
+        return torch.sigmoid(scores) if self.link == "sigmoid" else scores.clamp(0.0, 1.0)
 
     def _direct(self, relation: Tensor, side: Side) -> tuple[Tensor, Side]:
         """Turn a question for a head into one for a tail where relations have twins."""
@@ -140,6 +189,8 @@ class System(Model):
             given = known_vector.view(groups, -1, known_vector.shape[1])
             by = relation_vector.view(groups, -1, relation_vector.shape[1])
             pool = embedding(candidates.ids, entities)
+            if candidates.vectors is not None:
+                pool = torch.cat([pool, candidates.vectors], 1)
             negative = self.scorer.score_all(given, by, pool, asked).view(len(facts), -1)
             scores = torch.cat([positive, negative], 1)
             target = torch.zeros_like(target)

@@ -128,6 +128,14 @@ class PlainTraining(Training):
         return loss
 
 
+class NoTraining(Training):
+    """For systems with nothing to train: the loss is 0, and the loop only validates."""
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return 0, as the sum of parameters that hold no numbers."""
+        return torch.stack([parameter.sum() for parameter in self.parameters()]).sum() * 0
+
+
 class QueryTraining(Training):
     """Every query (known, relation) once an epoch, against every entity, with all its answers.
 

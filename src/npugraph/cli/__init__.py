@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from npugraph.cli import data, model
+from npugraph.cli import audit, data, model, recipes
 from npugraph.cli.common import say
 from npugraph.errors import NpugraphError
 from npugraph.version import __version__
@@ -24,9 +24,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.datasets, name="datasets")
+app.add_typer(recipes.recipes, name="recipes")
+app.command()(audit.audit)
+app.command()(audit.explain)
 app.command()(data.perturb)
 app.command()(data.interactions)
 app.command()(model.fit)
+app.command()(recipes.tune)
 app.command()(model.evaluate)
 app.command()(model.predict)
 app.command()(model.score)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from npugraph.encoders.base import Encoder, Lookup
+from npugraph.encoders.sparse import csr, product
 
 # Edges of one tile of the gradient on the CPU: two such blocks stay in cache.
 EDGE_TILE = 2048
@@ -188,31 +188,15 @@ class _NeighbourSum(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(vectors, weight, entity, neighbour, neighbour_start, order)
         ctx.entity_start = entity_start
-        return _product(entity_start, neighbour, weight, vectors)
+        return product(entity_start, neighbour, weight, vectors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         vectors, weight, entity, neighbour, neighbour_start, order = ctx.saved_tensors
         grad = grad.contiguous()
-        back = _product(neighbour_start, entity[order], weight[order], grad)
+        back = product(neighbour_start, entity[order], weight[order], grad)
         grad_weight = _edge_products(grad, vectors, entity, neighbour, ctx.entity_start)
         return back, grad_weight, None, None, None, None, None
-
-
-def _sparse(start: Tensor, column: Tensor, value: Tensor) -> Tensor:
-    """Return a square CSR matrix; repeated places are allowed and add up."""
-    size = (len(start) - 1, len(start) - 1)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse")
-        made: Tensor = torch.sparse_csr_tensor(start, column, value, size, check_invariants=False)
-        return made
-
-
-def _product(start: Tensor, column: Tensor, value: Tensor, dense: Tensor) -> Tensor:
-    """Multiply a square CSR matrix with a dense one, in the precision of the latter."""
-    # Autocast would turn one of the two into half precision, and not the other.
-    with torch.autocast(dense.device.type, enabled=False):
-        return _sparse(start, column, value) @ dense
 
 
 def _edge_products(
@@ -220,7 +204,8 @@ def _edge_products(
 ) -> Tensor:
     """Return the dot product of left[entity] and right[neighbour] for every edge: [m]."""
     if left.device.type != "cpu":
-        pattern = _sparse(start, neighbour, torch.zeros_like(entity, dtype=left.dtype))
+        zeros = torch.zeros_like(entity, dtype=left.dtype)
+        pattern = csr(start, neighbour, zeros, len(right))
         products: Tensor = torch.sparse.sampled_addmm(pattern, left, right.T).values()
         return products
     out = left.new_empty(len(entity))

@@ -6,8 +6,26 @@ the missing side, ``target`` says which column is the collected entity itself.
 
 from __future__ import annotations
 
+from npugraph.objectives.adversarial import SelfAdversarial
 from npugraph.objectives.base import Objective, Scored
+from npugraph.objectives.confidence import ConfidenceMSE
+from npugraph.objectives.logistic import Logistic, SmoothedLogistic
+from npugraph.objectives.margin import Margin
 from npugraph.objectives.npu import Heads, NoisyPU, WithoutPU
+from npugraph.objectives.pu_risk import PURisk
 from npugraph.objectives.softmax import SoftmaxN3
 
-__all__ = ["Heads", "NoisyPU", "Objective", "Scored", "SoftmaxN3", "WithoutPU"]
+__all__ = [
+    "ConfidenceMSE",
+    "Heads",
+    "Logistic",
+    "Margin",
+    "NoisyPU",
+    "Objective",
+    "PURisk",
+    "Scored",
+    "SelfAdversarial",
+    "SmoothedLogistic",
+    "SoftmaxN3",
+    "WithoutPU",
+]

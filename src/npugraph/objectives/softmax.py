@@ -18,7 +18,10 @@ class SoftmaxN3(Objective):
 
     def forward(self, scored: Scored) -> Tensor:
         """Return the mean over the batch."""
-        loss = nn.functional.cross_entropy(scored.scores.float(), scored.target)
+        scores = scored.scores.float()
+        if scored.counts is not None:
+            scores = scores.masked_fill(~scored.counts, -torch.inf)
+        loss = nn.functional.cross_entropy(scores, scored.target)
         if self.n3:
             cubes = torch.stack([(part**3).sum() for part in scored.factors]).sum()
             loss = loss + self.n3 * cubes / len(scored.target)

@@ -8,8 +8,8 @@ from typing import Literal
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import SoftmaxN3
-from npugraph.recipes.base import Recipe
-from npugraph.samplers import AllEntities
+from npugraph.recipes.base import Choices, LogRange, Recipe
+from npugraph.samplers import AllEntities, Sampler, Uniform
 from npugraph.scorers import ComplEx
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
@@ -23,6 +23,8 @@ class ComplexN3Settings(TrainSettings):
 
     d: int = setting(256, "complex numbers per entity and relation", low=1)
     n3: float = setting(0.01, "weight of the N3 penalty", low=0)
+    negatives: int = setting(0, "entities drawn to compare with; 0 means all entities", low=0)
+    share: int = setting(64, "facts that share their drawn entities", low=1)
     init_scale: float = setting(1e-3, "width of the normal distribution at the start", low=0)
     epochs: int = setting(100, "passes over the training facts", low=1)
     optimizer: Literal["adagrad", "adam", "sgd"] = setting("adagrad", "the optimiser")
@@ -40,7 +42,11 @@ def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
         generator(settings.seed, "init"),
     )
     system = System(encoder, scorer, num_entities, num_relations, reciprocal=True)
-    return PlainTraining(system, AllEntities(), SoftmaxN3(settings.n3), train)
+    sampler: Sampler = AllEntities()
+    if settings.negatives:
+        sizes = (num_entities, num_relations, settings.negatives, settings.share)
+        sampler = Uniform(train.facts, *sizes)
+    return PlainTraining(system, sampler, SoftmaxN3(settings.n3), train)
 
 
 COMPLEX_N3 = Recipe(
@@ -49,4 +55,16 @@ COMPLEX_N3 = Recipe(
     source="Lacroix, Usunier, Obozinski: Canonical Tensor Decomposition for KB Completion (2018)",
     settings=ComplexN3Settings,
     build=build,
+    parts={
+        "encoder": "one vector an entity, one a relation and one for its reverse",
+        "scorer": "ComplEx",
+        "sampler": "every entity, or some drawn evenly (negatives)",
+        "objective": "softmax over the candidates, N3 penalty",
+    },
+    space={
+        "learning_rate": LogRange(0.02, 0.5),
+        "n3": LogRange(1e-3, 0.3),
+        "d": Choices((128, 256, 512)),
+        "batch_size": Choices((128, 256, 512, 1024)),
+    },
 )

@@ -13,7 +13,7 @@ from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import NoisyPU, WithoutPU
 from npugraph.posterior import Posterior
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, Recipe
 from npugraph.scorers import BilinearHeads, ComplEx, DistMult, MLPHeads, TwoHeads
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
@@ -163,20 +163,71 @@ class BilinearSettings(NPUGraphSettings):
     encoder: Literal["attention", "none"] = setting("none", "how entities are represented")
 
 
+PARTS = {
+    "encoder": "attention over the most credible neighbours",
+    "scorer": "two perceptron heads over [head; relation; tail]",
+    "sampler": "K uncollected facts, drawn evenly, later also by the posterior",
+    "objective": "noisy positive-unlabeled likelihood",
+    "posterior": "from both heads and the priors alpha and beta",
+}
+# The paper's grids. Its beta grid {.3, .2, .1, .005, .001} is the share of wrong facts: 1 - beta.
+SPACE = {
+    "learning_rate": Choices((0.02, 0.01, 0.005, 0.001, 0.0005)),
+    "alpha": Choices((0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001, 0.00005)),
+    "beta": Choices((0.7, 0.8, 0.9, 0.995, 0.999)),
+    "negatives": Choices((10, 20, 30, 40, 50)),
+}
 NPUGRAPH = Recipe(
     name="npugraph",
     summary="Posterior-aware attention, two perceptron heads, nPU objective, self-training.",
     source=SOURCE,
     settings=NPUGraphSettings,
     build=build,
+    parts=PARTS,
+    space=SPACE,
 )
-VARIANTS = tuple(
-    replace(NPUGRAPH, name=f"npugraph/{name}", summary=(kind.__doc__ or ""), settings=kind)
-    for name, kind in {
-        "no-npu": WithoutPUSettings,
-        "no-lp-encoder": WithoutEncoderSettings,
-        "no-self-training": WithoutSelfTrainingSettings,
-        "printed": PrintedSettings,
-        "bilinear": BilinearSettings,
-    }.items()
+
+
+def variant(name: str, kind: type[NPUGraphSettings], **parts: str) -> Recipe:
+    """Return nPUGraph with other defaults; ``parts`` says what they change."""
+    return replace(
+        NPUGRAPH,
+        name=f"npugraph/{name}",
+        summary=(kind.__doc__ or ""),
+        settings=kind,
+        parts={**PARTS, **parts},
+    )
+
+
+# The priors do not enter the margin loss, and do not change what self-training chooses.
+WITHOUT_PU = replace(
+    variant(
+        "no-npu",
+        WithoutPUSettings,
+        scorer="one perceptron head",
+        objective="margin loss",
+        posterior="from the one head and the priors alpha and beta",
+    ),
+    space={
+        "learning_rate": SPACE["learning_rate"],
+        "negatives": SPACE["negatives"],
+        "margin": Choices((0.5, 1.0, 2.0, 5.0)),
+    },
+)
+VARIANTS = (
+    WITHOUT_PU,
+    variant("no-lp-encoder", WithoutEncoderSettings, encoder="attention over all neighbours"),
+    variant(
+        "no-self-training",
+        WithoutSelfTrainingSettings,
+        encoder="attention over neighbours that are chosen once",
+        sampler="K uncollected facts, drawn evenly",
+    ),
+    variant("printed", PrintedSettings, posterior="as printed: class 1 is the true facts"),
+    variant(
+        "bilinear",
+        BilinearSettings,
+        encoder="one vector an entity and a relation",
+        scorer="two ComplEx heads",
+    ),
 )

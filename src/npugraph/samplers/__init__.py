@@ -3,6 +3,23 @@
 from __future__ import annotations
 
 from npugraph.samplers.base import AllEntities, Candidates, Sampler
+from npugraph.samplers.generator import Generated
+from npugraph.samplers.nscaching import NSCaching
+from npugraph.samplers.sans import SANS, Neighbourhoods, neighbourhoods, walk_ends, within_hops
 from npugraph.samplers.uniform import Uncollected, Uniform, collected
 
-__all__ = ["AllEntities", "Candidates", "Sampler", "Uncollected", "Uniform", "collected"]
+__all__ = [
+    "SANS",
+    "AllEntities",
+    "Candidates",
+    "Generated",
+    "NSCaching",
+    "Neighbourhoods",
+    "Sampler",
+    "Uncollected",
+    "Uniform",
+    "collected",
+    "neighbourhoods",
+    "walk_ends",
+    "within_hops",
+]

@@ -19,10 +19,13 @@ class Candidates:
         ids: int64 [g, k]; row i serves the i-th of g equal runs of the batch's facts, so g = b
             gives every fact candidates of its own and g = 1 shares them over the batch.
         counts: bool [b, k], False where the candidate makes a collected fact; None: all count.
+        vectors: [g, m, w], representations of m further candidates that are no entity, or None.
+            ``counts`` is [b, k + m] then.
     """
 
     ids: Tensor
     counts: Tensor | None = None
+    vectors: Tensor | None = None
 
 
 class Sampler(nn.Module, ABC):

@@ -11,21 +11,27 @@ Both give the same numbers up to rounding; the conformance suite checks it for e
 
 from __future__ import annotations
 
+from npugraph.scorers.affine import Affine
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.bilinear import ComplEx, DistMult
+from npugraph.scorers.conve import ConvE
 from npugraph.scorers.distance import RotatE, TransE, distances
 from npugraph.scorers.heads import BilinearHeads, MLPHeads, TwoHeads
 from npugraph.scorers.perceptron import MLP, gathered_perceptron, perceptron_scores
+from npugraph.scorers.transr import TransR
 
 __all__ = [
     "MLP",
+    "Affine",
     "BilinearHeads",
     "ComplEx",
+    "ConvE",
     "DistMult",
     "MLPHeads",
     "RotatE",
     "Scorer",
     "TransE",
+    "TransR",
     "TwoHeads",
     "distances",
     "gathered_perceptron",

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
@@ -16,22 +17,33 @@ from npugraph.scorers.tiles import tiled
 
 
 class TransE(Scorer):
-    """``-||h + r - t||_p`` (Bordes et al. 2013), p = 1 or 2, not squared."""
+    """``-||h + r - t||_p`` (Bordes et al. 2013), p = 1 or 2, not squared.
 
-    def __init__(self, p: int = 1) -> None:
-        """Choose the norm ``p``: 1 or 2."""
+    With ``normalize`` h, r and t are scaled to Euclidean length 1 first.
+    """
+
+    def __init__(self, p: int = 1, normalize: bool = False) -> None:
+        """Choose the norm ``p``, 1 or 2, and whether lengths count."""
         super().__init__()
         if p not in (1, 2):
             raise SettingsError(f"p={p} must be 1 or 2.")
         self.p = p
+        self.normalize = normalize
+
+    def _scaled(self, *vectors: Tensor) -> tuple[Tensor, ...]:
+        if not self.normalize:
+            return vectors
+        return tuple(functional.normalize(vector, dim=-1) for vector in vectors)
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Score facts."""
+        head, relation, tail = self._scaled(head, relation, tail)
         gap: Tensor = torch.linalg.vector_norm(head + relation - tail, ord=self.p, dim=-1)
         return -gap
 
     def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
         """Score every entity by its distance to the point where it should be."""
+        known, relation, entities = self._scaled(known, relation, entities)
         point = known + relation if side == "tail" else known - relation
         return -distances(point, entities, "l1" if self.p == 1 else "l2")
 
@@ -39,17 +51,25 @@ class TransE(Scorer):
 class RotatE(Scorer):
     """``gamma - sum_k |h_k e^(i theta_k) - t_k|`` (Sun et al. 2019).
 
-    Entities are d complex numbers in two halves as in ComplEx; a relation is d angles.
+    Entities are d complex numbers in two halves as in ComplEx; a relation is d angles, counted in
+    units of ``unit`` radians: where angles and coordinates are of one size, so are the steps that
+    an optimiser takes for them.
     ``norm="l2"`` takes the Euclidean norm of the whole difference instead, as PyKEEN does.
     """
 
-    def __init__(self, gamma: float = 0.0, norm: Literal["modulus", "l2"] = "modulus") -> None:
-        """Choose the margin ``gamma`` and the norm."""
+    def __init__(
+        self,
+        gamma: float = 0.0,
+        norm: Literal["modulus", "l2"] = "modulus",
+        unit: float = 1.0,
+    ) -> None:
+        """Choose the margin ``gamma``, the norm, and the unit of angles."""
         super().__init__()
         if norm not in ("modulus", "l2"):
             raise SettingsError(f"norm={norm!r} must be one of modulus, l2.")
         self.gamma = gamma
         self.norm = norm
+        self.unit = unit
 
     def entity_width(self, dimension: int) -> int:
         """Two halves."""
@@ -57,7 +77,7 @@ class RotatE(Scorer):
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Score facts."""
-        gap = multiply(head, _unit(relation)) - tail
+        gap = multiply(head, _unit(self.unit * relation)) - tail
         if self.norm == "l2":
             length: Tensor = torch.linalg.vector_norm(gap, dim=-1)
             return self.gamma - length
@@ -67,7 +87,7 @@ class RotatE(Scorer):
 
     def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
         """Score every entity; a rotation keeps lengths, so a head is found by turning back."""
-        point = multiply(known, _unit(relation), backwards=side == "head")
+        point = multiply(known, _unit(self.unit * relation), backwards=side == "head")
         return self.gamma - distances(point, entities, self.norm)
 
 

@@ -1,0 +1,309 @@
+"""How well the audit finds planted facts, and whether its probabilities hold.
+
+    python benchmarks/audit.py umls --noise random --rate 0.3 --seed 0
+    python benchmarks/audit.py codex-s --negatives          # human-verified wrong facts mixed in
+    python benchmarks/audit.py nl27k --confidence           # against people's confidences
+    python benchmarks/audit.py --synthetic 1000000          # time and memory on a large graph
+    python benchmarks/audit.py --table                      # all results as a table
+
+A graph is perturbed (its train and valid facts are merged; true facts are removed, false ones
+planted) and audited. The audit is given the facts alone; the truth is looked at afterwards. Appends
+one JSON line a run to benchmarks/results/audit.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from npugraph.auditing import Audit, AuditSettings, audit
+from npugraph.calibration import (
+    DensityRatio,
+    brier,
+    ece,
+    posterior_collected,
+)
+from npugraph.crossfit import KINDS
+from npugraph.datasets import load, locate
+from npugraph.detection import auroc, average_precision
+from npugraph.features import FEATURES
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
+from npugraph.io import ReadOptions, read_table
+from npugraph.perturb import PerturbSettings, Truth, perturb
+from npugraph.priors import best_bin
+from npugraph.seeds import generator
+from npugraph.settings import parse_assignments
+
+RESULTS = Path(__file__).parent / "results" / "audit.jsonl"
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.floating]
+
+
+def merged(splits: Splits, parts: tuple[str, ...] = ("train", "valid")) -> KnowledgeGraph:
+    """Return the facts of some parts as one graph."""
+    facts = torch.cat([splits.parts()[part].facts for part in parts])
+    return splits.train.with_facts(facts, splits.name)
+
+
+def single_score(found: Audit) -> tuple[Floats, Floats]:
+    """Return the plain out-of-fold scores of the collected facts and of one-sided corruptions."""
+    columns = [FEATURES.index("score_tail"), FEATURES.index("score_head")]
+    pool = found.crossfit.pools["one-sided"].features[:, columns].mean(1)
+    return found.crossfit.collected.features[:, columns].mean(1).numpy(), pool.numpy()
+
+
+def alternatives(found: Audit) -> dict[str, Floats]:
+    """Return other people's ways to a probability, from the same systems."""
+    score, pool = single_score(found)
+    beta, alpha = best_bin(score, pool)
+    alpha = min(alpha, 0.9 * beta)
+    platt = DensityRatio.fit(score, pool, method="platt")(score)
+    isotonic = DensityRatio.fit(score, pool)(score)
+    return {
+        "sigmoid of the score": 1 / (1 + np.exp(-score.astype(np.float64))),
+        "Platt, guessed base rate .9": posterior_collected(platt, 0.9, 0.01),
+        "one score, isotonic, best-bin priors": posterior_collected(isotonic, beta, alpha),
+    }
+
+
+def judge(found: Audit, true: Bools) -> dict[str, Any]:
+    """Compare an audit's probabilities with which collected facts [n] are true."""
+    judged = found.collected
+    score, _ = single_score(found)
+    beta = found.priors.beta
+    suspects = found.suspects["row"].to_numpy()
+    return {
+        "true_share": float(true.mean()),
+        "beta": beta.value,
+        "beta_low": beta.low,
+        "beta_high": beta.high,
+        "beta_error": float(beta.value - true.mean()),
+        "in_interval": bool(beta.low <= true.mean() <= beta.high),
+        "identifiable": found.priors.identifiable,
+        "profile": found.profile.share,
+        "auroc": auroc(true, judged.score),
+        "average_precision": average_precision(~true, -judged.score),
+        "auroc_single": auroc(true, score),
+        "average_precision_single": average_precision(~true, -score),
+        "ece": ece(judged.probability, true),
+        "brier": brier(judged.probability, true),
+        "ece_others": {name: ece(p, true) for name, p in alternatives(found).items()},
+        "precision_at_budget": float((~true[suspects]).mean()),
+        "quarantined": len(found.quarantine),
+        "precision_of_quarantine": _mean(~true[found.quarantine["row"].to_numpy()]),
+    }
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def judge_missing(found: Audit, truth: Truth, test: torch.Tensor) -> dict[str, Any]:
+    """Compare the proposed facts with the removed ones; test facts are true, too."""
+    sizes = found.graph.num_entities, found.graph.num_relations
+    removed = TripleIndex(truth.removed, *sizes).contains(found.proposed.facts).numpy()
+    held_out = TripleIndex(test, *sizes).contains(found.proposed.facts).numpy()
+    listed = found.missing["row"].to_numpy()
+    plain = np.full(len(removed), -np.inf)
+    for fold, system in enumerate(found.crossfit.systems):
+        mine = found.proposed.fold == fold
+        facts = found.proposed.facts[torch.from_numpy(mine)].to(system.device)
+        plain[mine] = system.score(facts).cpu().numpy()
+    by_score = np.argsort(-plain, kind="stable")[: len(listed)]
+    return {
+        "proposed": len(removed),
+        "listed": len(listed),
+        "removed": len(truth.removed),
+        "precision": float(removed[listed].mean()),
+        "precision_with_test": float((removed | held_out)[listed].mean()),
+        "recall": float(removed[listed].sum() / max(len(truth.removed), 1)),
+        "expected": float(found.missing["probability"].to_numpy().mean()),
+        "precision_by_score": float(removed[by_score].mean()),
+        "precision_by_score_with_test": float((removed | held_out)[by_score].mean()),
+    }
+
+
+def perturbed(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> dict[str, Any]:
+    """Audit a perturbed graph."""
+    how = PerturbSettings(rate=arguments.rate, noise=arguments.noise, seed=arguments.seed)
+    splits, truth = perturb(load(name), how)
+    started = time.perf_counter()
+    found = audit(merged(splits), settings, arguments.changes)
+    seconds = time.perf_counter() - started
+    planted = TripleIndex(truth.planted, splits.num_entities, splits.num_relations)
+    true = ~planted.contains(found.collected.facts).numpy()
+    return {
+        "task": "planted",
+        "perturbation": dataclasses.asdict(how),
+        "seconds": seconds,
+        **judge(found, true),
+        "missing": judge_missing(found, truth, splits.test.facts),
+        "training": dataclasses.asdict(found.training),
+    }
+
+
+def with_negatives(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> Any:
+    """Mix facts that people judged wrong into a graph, and look for them."""
+    splits = load(name)
+    folder = locate(name)
+    graph = merged(splits, ("train", "valid", "test"))
+    tables = [
+        read_table(folder / f"{part}_negatives.tsv.gz", ReadOptions())[0]
+        for part in ("valid", "test")
+    ]
+    negatives = torch.cat([graph.encode(table) for table in tables])
+    started = time.perf_counter()
+    found = audit(
+        graph.with_facts(torch.cat([graph.facts, negatives])), settings, arguments.changes
+    )
+    seconds = time.perf_counter() - started
+    wrong = TripleIndex(negatives, graph.num_entities, graph.num_relations)
+    true = ~wrong.contains(found.collected.facts).numpy()
+    return {"task": "negatives", "seconds": seconds, **judge(found, true)}
+
+
+def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> Any:
+    """Correlate the probabilities with confidences that the audit is not shown."""
+    splits = load(name)
+    graph = merged(splits, ("train", "valid", "test"))
+    given = torch.cat([part.confidence for part in splits.parts().values()])  # type: ignore[misc]
+    started = time.perf_counter()
+    found = audit(graph, settings, arguments.changes)
+    seconds = time.perf_counter() - started
+    index = graph.index()
+    confidence = np.zeros(len(index))
+    confidence[torch.searchsorted(index.keys, index.key(graph.facts)).numpy()] = given.numpy()
+    single, _ = single_score(found)
+    return {
+        "task": "confidence",
+        "seconds": seconds,
+        "facts": len(index),
+        "spearman": float(spearmanr(found.collected.score, confidence).statistic),
+        "spearman_single": float(spearmanr(single, confidence).statistic),
+        "beta": found.priors.beta.value,
+        "identifiable": found.priors.identifiable,
+        "mean_confidence": float(confidence.mean()),
+    }
+
+
+def synthetic(facts: int, seed: int) -> tuple[KnowledgeGraph, torch.Tensor]:
+    """Make a graph of groups of entities that relations link, 4% of it wrong; and which is."""
+    rng = generator(seed, "synthetic")
+    entities, relations, groups = facts // 10, 100, 200
+    group = torch.randint(groups, (entities,), generator=rng)
+    order = torch.argsort(group, stable=True)
+    start = torch.searchsorted(group[order], torch.arange(groups + 1))
+    shift = torch.randint(1, groups, (relations,), generator=rng)
+    head = torch.randint(entities, (facts,), generator=rng)
+    relation = torch.randint(relations, (facts,), generator=rng)
+    target = (group[head] + shift[relation]) % groups
+    size = (start[target + 1] - start[target]).clamp(min=1)
+    tail = order[start[target] + (torch.rand(facts, generator=rng) * size).long()]
+    wrong = torch.rand(facts, generator=rng) < 0.04
+    tail = torch.where(wrong, torch.randint(entities, (facts,), generator=rng), tail)
+    names = ([f"e{i:07d}" for i in range(entities)], [f"r{i:03d}" for i in range(relations)])
+    from npugraph.graph import Vocabulary
+
+    graph = KnowledgeGraph(
+        Vocabulary.of(names[0]), Vocabulary.of(names[1]), torch.stack([head, relation, tail], 1)
+    )
+    return graph, wrong
+
+
+def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict[str, Any]:
+    """Audit a large synthetic graph; time and memory are what counts."""
+    graph, wrong = synthetic(arguments.synthetic, arguments.seed)
+    started = time.perf_counter()
+    found = audit(graph, settings, arguments.changes)
+    seconds = time.perf_counter() - started
+    index = graph.index()
+    true = np.ones(len(index), dtype=bool)
+    true[torch.searchsorted(index.keys, index.key(graph.facts[wrong])).numpy()] = False
+    return {
+        "task": "synthetic",
+        "facts": len(index),
+        "entities": graph.num_entities,
+        "seconds": seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        **judge(found, true),
+    }
+
+
+def show_table() -> None:
+    """Print all results."""
+    print("| graph | task | rate | seed | AUROC | AP | beta true/est | in 90% | ECE | top | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for line in RESULTS.read_text(encoding="utf-8").splitlines():
+        r = json.loads(line)
+        if "auroc" not in r:
+            continue
+        how = r.get("perturbation", {})
+        mark = "" if r["identifiable"] else " (not identifiable)"
+        print(
+            f"| {r['graph']} | {how.get('noise', r['task'])} | {how.get('rate', '')} | "
+            f"{how.get('seed', '')} | {r['auroc']:.4f} | {r['average_precision']:.3f} | "
+            f"{r['true_share']:.4f}/{r['beta']:.4f}{mark} | {r['in_interval']} | "
+            f"{r['ece']:.4f} | {r['precision_at_budget']:.2f} | {r['seconds']:.0f} |"
+        )
+
+
+def main() -> None:
+    """Run one audit and append its result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("graph", nargs="?", default="umls")
+    parser.add_argument("--noise", choices=KINDS, default="random")
+    parser.add_argument("--rate", type=float, default=0.3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--negatives", action="store_true")
+    parser.add_argument("--confidence", action="store_true")
+    parser.add_argument("--synthetic", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], dest="assignments")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if arguments.table:
+        show_table()
+        return
+    arguments.changes = parse_assignments(arguments.assignments)
+    settings = AuditSettings(seed=arguments.seed, device=arguments.device)
+    if arguments.synthetic:
+        result = on_synthetic(arguments, settings)
+    else:
+        task = (
+            with_negatives
+            if arguments.negatives
+            else with_confidence
+            if arguments.confidence
+            else perturbed
+        )
+        result = task(arguments.graph, arguments, settings)
+    cuda = torch.cuda.is_available() and arguments.device != "cpu"
+    cpu = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    result = {
+        "graph": f"synthetic-{arguments.synthetic}" if arguments.synthetic else arguments.graph,
+        "machine": torch.cuda.get_device_name() if cuda else cpu,
+        "command": "python benchmarks/audit.py " + " ".join(sys.argv[1:]),
+        "date": time.strftime("%Y-%m-%d"),
+        "torch": torch.__version__,
+        **result,
+    }
+    with arguments.out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

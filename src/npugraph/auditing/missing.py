@@ -1,0 +1,102 @@
+"""Candidates for missing facts, without ever looking at all pairs.
+
+For every question that the graph answers at least once, (h, r, ?) and (?, r, t), the best few
+entities are taken that are seen in the asked role and make no collected fact. The cost is
+
+    number of questions x min(entities of the role, CAP) x width
+
+multiply-adds: linear in the graph. Where a role has more than CAP entities, the most frequent are
+looked at.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
+from npugraph.system import Model
+
+CAP = 4096
+# Scores held at once.
+TABLE = 2**24
+
+
+@torch.no_grad()
+def propose(
+    system: Model, graph: KnowledgeGraph, part: int, parts: int, per_question: int, most: int
+) -> Tensor:
+    """Return uncollected candidates [m, 3], the most plausible of their question first.
+
+    Args:
+        system: scores them.
+        graph: the collected facts.
+        part: which questions to ask, those whose known entity is ``part`` modulo ``parts``.
+        parts: into how many parts the questions are cut.
+        per_question: candidates a question at most.
+        most: candidates at most; those that stand out from their question's others are kept.
+    """
+    system.eval()
+    found, chance = [], []
+    for side in SIDES:
+        facts = graph.facts if side == "tail" else flip(graph.facts)
+        facts = facts[torch.argsort(facts[:, 1], stable=True)]
+        counts = torch.bincount(facts[:, 1], minlength=graph.num_relations).tolist()
+        for relation, own in enumerate(torch.split(facts, counts)):
+            queries = torch.unique(own[:, 0])
+            queries = queries[queries % parts == part]
+            if len(queries):
+                made, value = _best(system, own, queries, relation, side, per_question)
+                found.append(made if side == "tail" else flip(made))
+                chance.append(value)
+    if not found:
+        return graph.facts[:0]
+    everything, value = torch.cat(found), torch.cat(chance)
+    order = torch.argsort(value, descending=True, stable=True)[:most]
+    index_key = graph.index().key(everything[order])
+    return everything[order[_first(index_key)]]
+
+
+def _first(key: Tensor) -> Tensor:
+    """Return the places where each distinct key first stands, in order."""
+    distinct, inverse = torch.unique(key, return_inverse=True)
+    place = torch.full((len(distinct),), len(key))
+    return place.scatter_reduce(0, inverse, torch.arange(len(key)), "amin").sort().values
+
+
+def _best(
+    system: Model, own: Tensor, queries: Tensor, relation: int, side: Side, per_question: int
+) -> tuple[Tensor, Tensor]:
+    """Return the best new answers as (known, relation, answer) [m, 3] and how they stand out."""
+    role, count = torch.unique(own[:, 2], return_counts=True)
+    if len(role) > CAP:
+        role = role[torch.argsort(count, descending=True, stable=True)[:CAP]].sort().values
+    keep = min(per_question, len(role))
+    # An entity stands in a relation to itself only where that is seen.
+    loops = bool((own[:, 0] == own[:, 2]).any())
+    device = system.device
+    made, value = [], []
+    for part in torch.split(queries, max(1, TABLE // len(role))):
+        known = part.to(device)
+        scores = system.score_among(known, torch.full_like(known, relation), side, role.to(device))
+        scores = scores.float()
+        row = torch.searchsorted(part, own[:, 0].contiguous()).clamp(max=len(part) - 1)
+        column = torch.searchsorted(role, own[:, 2].contiguous()).clamp(max=len(role) - 1)
+        held = (part[row] == own[:, 0]) & (role[column] == own[:, 2])
+        level = torch.logsumexp(scores, 1, keepdim=True)
+        scores[row[held].to(device), column[held].to(device)] = -torch.inf
+        if not loops:
+            scores.masked_fill_(known.unsqueeze(1) == role.to(device), -torch.inf)
+        best, place = scores.topk(keep, 1)
+        new = torch.stack(
+            [
+                part.unsqueeze(1).expand(-1, keep),
+                torch.full((len(part), keep), relation),
+                role[place.cpu()],
+            ],
+            -1,
+        )
+        fresh = torch.isfinite(best).cpu()
+        made.append(new[fresh])
+        value.append((best - level).cpu()[fresh])
+    return torch.cat(made), torch.cat(value)

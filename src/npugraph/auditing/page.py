@@ -1,0 +1,253 @@
+"""Fill the report from an audit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from npugraph.crossfit import KINDS
+from npugraph.explain import CollectionModel, Explanation
+from npugraph.report import (
+    Coefficient,
+    Correction,
+    Estimate,
+    Evidence,
+    FactRow,
+    GraphSummary,
+    Health,
+    PlantedCheck,
+    Provenance,
+    RelationHealth,
+    ReportData,
+    Setting,
+    YieldPoint,
+    settings_rows,
+)
+
+if TYPE_CHECKING:
+    from npugraph.auditing.run import Audit, Judgement
+
+# A relation with fewer facts is judged by what other relations taught.
+RARE = 20
+
+
+def report_data(
+    audit: Audit,
+    planted: PlantedCheck | None = None,
+    removed: PlantedCheck | None = None,
+    marks: frozenset[tuple[str, str, str]] = frozenset(),
+) -> ReportData:
+    """Return all that the report shows; ``marks`` are facts to point out as planted."""
+    graph = audit.crossfit.folds.graph
+    return ReportData(
+        graph=GraphSummary(audit.name, len(graph), graph.num_entities, graph.num_relations),
+        provenance=Provenance(
+            audit.settings.recipe, audit.settings.seed, audit.settings.folds, _settings(audit)
+        ),
+        health=health(audit),
+        suspects=_rows(audit, audit.suspects, audit.collected, True, marks),
+        missing=_rows(audit, audit.missing, audit.proposed, False, marks),
+        yield_curve=_yield(audit, marks),
+        collection=_collection(audit),
+        warnings=warnings(audit),
+        planted=planted,
+        removed=removed,
+    )
+
+
+def _settings(audit: Audit) -> tuple[Setting, ...]:
+    """Return the audit's settings, then those of the recipe; what both have is shown once."""
+    own = settings_rows(audit.settings)
+    names = {row.name for row in own}
+    of_recipe = tuple(row for row in settings_rows(audit.training) if row.name not in names)
+    tried = tuple(
+        Setting("tried " + ", ".join(f"{k}={v}" for k, v in values.items()), f"{mrr:.4f}", "MRR")
+        for values, mrr in audit.chosen
+    )
+    return own + of_recipe + tried
+
+
+def health(audit: Audit) -> Health:
+    """Return the estimated share of wrong facts, of all and by relation."""
+    beta = audit.priors.beta
+    wrong = Estimate(1 - beta.value, 1 - beta.high, 1 - beta.low)
+    relation = audit.collected.facts[:, 1].numpy()
+    labels = audit.graph.relations
+    rows = []
+    for number in np.unique(relation):
+        mine = relation == number
+        value, low, high = (
+            float(1 - getattr(audit.collected, name)[mine].mean())
+            for name in ("probability", "high", "low")
+        )
+        estimate = Estimate(value, low, high) if mine.sum() >= RARE else None
+        rows.append(RelationHealth(labels.label(int(number)), int(mine.sum()), estimate))
+    if audit.priors.identifiable:
+        return Health(wrong, "", tuple(rows))
+    unknown = tuple(dataclasses.replace(row, wrong=None) for row in rows)
+    return Health(None, audit.priors.reason, unknown)
+
+
+def warnings(audit: Audit) -> tuple[str, ...]:
+    """Return sentences on where the result should not be trusted."""
+    found = []
+    beta = audit.priors.beta
+    if not audit.priors.identifiable:
+        found.append(
+            f"The share of wrong facts cannot be told from this graph. {audit.priors.reason} "
+            f"The probabilities take {1 - beta.value:.1%} wrong facts as a guess; trust their "
+            "order, not their level."
+        )
+    elif beta.high - beta.low > 0.05:
+        found.append(
+            f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
+            f"{1 - beta.low:.1%}; probabilities move with it."
+        )
+    counts = np.bincount(audit.collected.facts[:, 1].numpy())
+    rare = int(((counts > 0) & (counts < RARE)).sum())
+    if rare:
+        found.append(
+            f"{rare} of {int((counts > 0).sum())} relations have fewer than {RARE} facts: what is "
+            "said of their facts rests on other relations."
+        )
+    ends = torch.bincount(audit.collected.facts[:, [0, 2]].flatten())
+    lonely = int((ends == 1).sum())
+    if lonely:
+        found.append(
+            f"{lonely:,} of {int((ends > 0).sum()):,} entities stand in one fact only. The system "
+            "that judges such a fact has never seen the entity, so its score is a guess."
+        )
+    return tuple(found)
+
+
+def _rows(
+    audit: Audit,
+    table: pa.Table,
+    judged: Judgement,
+    suspects: bool,
+    marks: frozenset[tuple[str, str, str]],
+) -> tuple[FactRow, ...]:
+    rows: list[FactRow] = []
+    for row in table.to_pylist():
+        fact = (row["head"], row["relation"], row["tail"])
+        evidence, correction = Evidence(), None
+        if len(rows) < audit.settings.explained:
+            found = audit.explain(judged.facts[row["row"]])
+            evidence = sentences(found)
+            correction = _correction(found) if suspects else None
+        probability = Estimate(row["probability"], row["low"], row["high"])
+        mark = "planted" if fact in marks else ""
+        rows.append(FactRow(*fact, probability, row["score"], correction, evidence, mark))
+    return tuple(rows)
+
+
+def _correction(found: Explanation) -> Correction | None:
+    """Return the best alternative that would be a new fact: one that is stored repairs nothing."""
+    for item in found.corrections:
+        if not item.collected:
+            return Correction(item.side, item.fact[0 if item.side == "head" else 2])
+    return None
+
+
+def sentences(found: Explanation) -> Evidence:
+    """Put an explanation into short sentences."""
+    supporting = []
+    for item in found.supporting:
+        way = " and ".join(f"({', '.join(fact)})" for fact in item.ways[0]) if item.ways else ""
+        supporting.append(
+            f"{item.rule}: holds in {item.support:,} of {item.body_count:,} cases"
+            + (f"; here by {way}" if way else "")
+        )
+    supporting += [
+        f"{s.entity}, much like the {s.side}, also has {found.fact[1]}: {', '.join(s.values[:3])}"
+        for s in found.similar
+        if s.agrees
+    ]
+    usual = [
+        f"{u.entity} is the {u.side} of {u.count:,} of {u.relation_count:,} other facts of "
+        f"{found.fact[1]}, and in {u.degree:,} other facts altogether"
+        for u in found.usage
+    ]
+    usual += [
+        f"as {side} the fact ranks {rank:,.10g} of all entities"
+        for side, rank in found.ranks.items()
+    ]
+    better = [
+        f"{item.side} {item.fact[0 if item.side == 'head' else 2]}"
+        + (" (stored)" if item.collected else "")
+        for item in found.alternatives
+        if item.gain > 0
+    ]
+    against = tuple(item.text for item in found.contradicting)
+    return Evidence(tuple(supporting), against, tuple(usual), tuple(better[:10]))
+
+
+def _yield(audit: Audit, marks: frozenset[tuple[str, str, str]]) -> tuple[YieldPoint, ...]:
+    """Return expected wrong facts against facts reviewed, up to the budget."""
+    table = audit.suspects
+    if not len(table):
+        return ()
+    figures = {name: 1 - table[name].to_numpy() for name in ("probability", "low", "high")}
+    wrong = {name: np.cumsum(values) for name, values in figures.items()}
+    labels = [table[name].to_pylist() for name in ("head", "relation", "tail")]
+    planted = np.cumsum([fact in marks for fact in zip(*labels, strict=True)])
+    steps = sorted({round(x) for x in np.linspace(1, len(table), 25)})
+    return tuple(
+        YieldPoint(
+            step,
+            Estimate(*(float(wrong[name][step - 1]) for name in ("probability", "high", "low"))),
+            float(planted[step - 1]) if marks else None,
+        )
+        for step in steps
+    )
+
+
+def collection_model(audit: Audit) -> CollectionModel:
+    """Fit how the chance of being collected depends on how frequent the names are."""
+    graph = audit.crossfit.folds.graph
+    pool = torch.cat([audit.crossfit.pools[kind].facts for kind in KINDS])
+    sizes = graph.num_entities, graph.num_relations
+    return CollectionModel.fit(graph.facts, pool, *sizes, seed=audit.settings.seed)
+
+
+def _collection(audit: Audit) -> tuple[Coefficient, ...]:
+    model = collection_model(audit)
+    return tuple(
+        Coefficient(
+            name,
+            Estimate(float(weight)),
+            f"twice as many: odds of being stored times {float(np.exp(change)):.2f}",
+        )
+        for name, weight, change in zip(
+            model.features, model.weights, model.per_doubling, strict=True
+        )
+    )
+
+
+def summary(audit: Audit) -> dict[str, Any]:
+    """Return the figures of an audit for JSON and the terminal."""
+    beta, alpha = audit.priors.beta, audit.priors.alpha
+    return {
+        "graph": audit.name,
+        "facts": len(audit.collected.facts),
+        "recipe": audit.settings.recipe,
+        "folds": audit.settings.folds,
+        "seed": audit.settings.seed,
+        "identifiable": audit.priors.identifiable,
+        "reason": audit.priors.reason,
+        "wrong_share": 1 - beta.value,
+        "wrong_share_low": 1 - beta.high,
+        "wrong_share_high": 1 - beta.low,
+        "alpha": alpha.value,
+        "noise_profile": {k: round(v, 5) for k, v in audit.profile.share.items()},
+        "suspects": len(audit.suspects),
+        "expected_wrong": float((1 - audit.suspects["probability"].to_numpy()).sum()),
+        "quarantined": len(audit.quarantine),
+        "missing": len(audit.missing),
+        "expected_true": float(audit.missing["probability"].to_numpy().sum()),
+        "warnings": list(warnings(audit)),
+    }

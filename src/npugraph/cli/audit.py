@@ -1,0 +1,264 @@
+"""Commands that look for wrong and missing facts: audit, explain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npugraph.cli.common import (
+    ColumnsOption,
+    DelimiterOption,
+    GraphArgument,
+    HeaderOption,
+    JsonOption,
+    SeedOption,
+    bar,
+    emit,
+    load_graph,
+    say,
+    table,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from npugraph.auditing import Audit, AuditSettings, Stage
+    from npugraph.graph import KnowledgeGraph, Splits
+    from npugraph.perturb import Truth
+
+
+def audit(
+    graph: GraphArgument = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to write.")] = None,
+    recipe: Annotated[str, typer.Option(help="The system that judges the facts.")] = "complex-n3",
+    folds: Annotated[int, typer.Option(help="Systems to train.", min=2)] = 5,
+    budget: Annotated[int, typer.Option(help="Facts you are willing to review.", min=1)] = 100,
+    target_precision: Annotated[
+        float,
+        typer.Option(help="Share of wrong facts wanted in the quarantine.", min=0, max=1),
+    ] = 0.9,
+    protect: Annotated[
+        Path | None, typer.Option(help="A file of facts that are right; never suspected.")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Share of true facts, if you know it.", show_default=False)
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...; auto takes a GPU.")] = "auto",
+    seed: SeedOption = 0,
+    header: HeaderOption = None,
+    columns: ColumnsOption = None,
+    delimiter: DelimiterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the facts of a graph that are probably wrong, and those that are probably missing.
+
+    Every fact is judged by a system that never saw it. The input is not changed. Without GRAPH
+    some wrong facts are planted in the bundled graph, and the end says how many were found.
+    An interrupted audit goes on where it stopped when the same command is given again.
+
+    Example: npugraph audit facts.tsv --out audit --budget 200
+    """
+    from npugraph.auditing import audit as run
+    from npugraph.auditing import make_plan, suited_settings, write_audit
+    from npugraph.errors import SettingsError
+    from npugraph.settings import parse_assignments
+
+    if out is None:
+        raise SettingsError("Say where to write the audit: --out DIR.")
+    given = {
+        "recipe": recipe,
+        "folds": folds,
+        "budget": budget,
+        "target_precision": target_precision,
+        "beta": beta,
+        "device": device,
+        "seed": seed,
+    }
+    settings, changes = _settings(given, parse_assignments(assignments or []))
+    truth: Truth | None = None
+    if graph is None:
+        splits, truth = _planted(seed)
+    else:
+        splits = load_graph(graph, header, columns, delimiter, seed)
+    whole = splits.train.with_facts(splits.all_facts(), splits.name)
+    guarded = None if protect is None else _read_facts(whole, protect)
+    say(make_plan(whole, settings, suited_settings(whole, settings, changes)).sentence())
+    try:
+        with _stages(settings) as stage:
+            found = run(whole, settings, changes, protected=guarded, out=out, stage=stage)
+    except KeyboardInterrupt:
+        say(f"\nStopped; {out} is safe. The same command goes on from there.")
+        raise
+    known = {} if truth is None else _check(found, truth)
+    result = write_audit(found, out, **known)
+    if truth is not None:
+        result["planted"] = dataclasses.asdict(known["planted"])
+    result["out"] = str(out)
+    emit(result, as_json, lambda: _show(found, result, out))
+
+
+def _settings(
+    given: dict[str, Any], assignments: dict[str, str]
+) -> tuple[AuditSettings, dict[str, str]]:
+    """Cut --set into settings of the audit and settings of the recipe."""
+    import typing
+
+    from npugraph.auditing import AuditSettings
+    from npugraph.recipes import get_recipe
+    from npugraph.settings import make_settings, parse_value
+
+    hints = typing.get_type_hints(AuditSettings)
+    changes = {}
+    for name, value in assignments.items():
+        if name in hints:
+            given[name] = parse_value(name, value, hints[name])
+        else:
+            changes[name] = value
+    # A wrong name fails here, before anything is read.
+    make_settings(get_recipe(given["recipe"]).settings, changes)
+    return AuditSettings(**given), changes
+
+
+def _planted(seed: int) -> tuple[Splits, Truth]:
+    """Return the bundled graph with wrong facts planted, and which they are."""
+    from npugraph.datasets import load
+    from npugraph.perturb import PerturbSettings, perturb
+
+    half = PerturbSettings(rate=0.025, added_share=1.0, noise="one-sided", seed=seed)
+    splits, first = perturb(load("world"), half)
+    splits, second = perturb(splits, dataclasses.replace(half, noise="typed", seed=seed + 1))
+    import torch
+
+    planted = torch.cat([first.planted, second.planted])
+    say(f"{len(planted)} wrong facts were planted in the bundled graph; the audit is not told.")
+    splits = dataclasses.replace(splits, name="world with planted errors")
+    return splits, dataclasses.replace(first, planted=planted)
+
+
+def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
+    from npugraph.io import ReadOptions, read_table
+
+    return graph.encode(read_table(path, ReadOptions())[0])
+
+
+@contextmanager
+def _stages(settings: AuditSettings) -> Iterator[Stage]:
+    """Show what an audit is doing on stderr."""
+    total = 100 * settings.folds
+    with bar("audit", total) as advance:
+        epochs, done = 0, 0
+
+        def stage(name: str, progress: dict[str, Any]) -> None:
+            nonlocal epochs, done
+            if name == "training":
+                epochs = progress["epochs"] // settings.folds
+            elif name == "epoch":
+                # A fold that stops early, or was there already, moves on at once.
+                reached = 100 * progress["fold"] + 100 * progress["epoch"] // max(epochs, 1)
+                advance(max(0, reached - done), f"fold {progress['fold'] + 1}")
+                done = max(done, reached)
+            else:
+                advance(0, name)
+
+        yield stage
+
+
+def _check(found: Audit, truth: Truth) -> dict[str, Any]:
+    """Compare the review list with the planted facts: only now is the truth looked at."""
+    from npugraph.report import PlantedCheck
+
+    labels = found.graph.with_facts(truth.planted).to_table()
+    columns = ("head", "relation", "tail")
+    marks = frozenset(zip(*(labels[name].to_pylist() for name in columns), strict=True))
+    listed = zip(*(found.suspects[name].to_pylist() for name in columns), strict=True)
+    hits = sum(fact in marks for fact in listed)
+    return {"planted": PlantedCheck(len(marks), hits, len(found.suspects)), "marks": marks}
+
+
+def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
+    rows = [
+        [row["head"], row["relation"], row["tail"], row["probability"]]
+        for row in found.suspects.slice(0, 15).to_pylist()
+    ]
+    table("Probably wrong", ("head", "relation", "tail", "P(true)"), rows)
+    rows = [
+        [row["head"], row["relation"], row["tail"], row["probability"]]
+        for row in found.missing.slice(0, 10).to_pylist()
+    ]
+    table("\nProbably missing", ("head", "relation", "tail", "P(true)"), rows)
+    typer.echo("")
+    if result["identifiable"]:
+        typer.echo(
+            f"About {result['wrong_share']:.1%} of the facts are wrong (90% interval "
+            f"{result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
+        )
+    typer.echo(
+        f"Of the {result['suspects']} suspects some {result['expected_wrong']:.0f} are expected to "
+        f"be wrong; {result['quarantined']} facts are in quarantine."
+    )
+    if "planted" in result:
+        check = result["planted"]
+        typer.echo(
+            f"{check['found']} of the {check['planted']} planted facts are among the "
+            f"{check['listed']} suspects."
+        )
+    for warning in result["warnings"]:
+        typer.echo(f"note: {warning}")
+    typer.echo(f"Open {out / 'report.html'} in a browser.")
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder made by audit or fit.")],
+    head: Annotated[str, typer.Argument(help="Name of the head.")],
+    relation: Annotated[str, typer.Argument(help="Name of the relation.")],
+    tail: Annotated[str, typer.Argument(help="Name of the tail.")],
+    top: Annotated[int, typer.Option(help="At most so many of each kind.", min=1)] = 5,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the evidence for and against one fact, stored or not.
+
+    With the folder of an audit, a stored fact is ranked by the system that never saw it.
+
+    Example: npugraph explain audit Austria borders Japan
+    """
+    import torch
+
+    from npugraph.explain import explain as find
+    from npugraph.train import load
+
+    folder, whole = _folder_of(run, (head, relation, tail))
+    fitted = load(folder, device)
+    graph = fitted.splits.train
+    if whole:
+        graph = graph.with_facts(fitted.splits.all_facts())
+    ids = [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
+    where = fitted.system.device
+    found = find(graph, torch.tensor(ids), score_all=fitted.system.score_all, top=top, device=where)
+    emit(found.to_dict(), as_json, lambda: typer.echo(found.to_text()))
+
+
+def _folder_of(run: Path, fact: tuple[str, str, str]) -> tuple[Path, bool]:
+    """Return the run folder that should judge a fact, and whether all its parts are evidence."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet
+
+    if not (run / "audit.json").is_file():
+        return run, False
+    stored = pyarrow.parquet.read_table(run / "posterior.parquet")
+    same = pc.and_kleene(
+        pc.and_kleene(pc.equal(stored["head"], fact[0]), pc.equal(stored["relation"], fact[1])),
+        pc.equal(stored["tail"], fact[2]),
+    )
+    rows = stored.filter(same)
+    fold = rows["fold"][0].as_py() if len(rows) else 1
+    return run / "folds" / f"fold-{fold}", True

@@ -1,0 +1,199 @@
+"""Commands about recipes: recipes list, recipes show, tune."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from npugraph.cli.common import (
+    ColumnsOption,
+    DelimiterOption,
+    GraphArgument,
+    HeaderOption,
+    JsonOption,
+    SeedOption,
+    bar,
+    emit,
+    load_graph,
+    say,
+    table,
+)
+
+recipes = typer.Typer(no_args_is_help=True, help="The systems that can be trained by name.")
+
+
+@recipes.command("list")
+def list_recipes(as_json: JsonOption = False) -> None:
+    """List the systems that can be trained by name.
+
+    Example: npugraph recipes list
+    """
+    from npugraph.recipes import RECIPES
+
+    rows = [{"name": name, "summary": recipe.summary} for name, recipe in RECIPES.items()]
+    emit(
+        {"recipes": rows},
+        as_json,
+        lambda: table("Recipes", ("name", "summary"), [list(row.values()) for row in rows]),
+    )
+
+
+@recipes.command("show")
+def show_recipe(
+    name: Annotated[str, typer.Argument(help="A name of 'npugraph recipes list'.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a system is, its source, its parts, its settings and what tune searches.
+
+    Example: npugraph recipes show npugraph
+    """
+    from npugraph.recipes import get_recipe
+    from npugraph.recipes.base import describe_space
+    from npugraph.settings import describe
+
+    recipe = get_recipe(name)
+    described: dict[str, Any] = {
+        "name": recipe.name,
+        "summary": recipe.summary,
+        "source": recipe.source,
+        "parts": dict(recipe.parts),
+        "settings": describe(recipe.settings),
+        "space": describe_space(recipe.space),
+    }
+
+    def show() -> None:
+        about = [["what", recipe.summary], ["source", recipe.source], *recipe.parts.items()]
+        table(name, ("", ""), [list(row) for row in about])
+        columns = ("name", "default", "help")
+        rows = [[str(row[key]) for key in columns] for row in described["settings"]]
+        table("\nSettings", columns, rows)
+        if recipe.space:
+            found = [[row["name"], row["text"]] for row in described["space"]]
+            table("\nSearched by tune", ("name", "values"), found)
+
+    emit(described, as_json, show)
+
+
+def tune(
+    graph: GraphArgument = None,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for study.db, trials.tsv and best.json.")],
+    recipe: Annotated[str, typer.Option(help="Which system to tune.")] = "complex-n3",
+    trials: Annotated[
+        int, typer.Option(help="Trials in the study, earlier ones included.", min=1)
+    ] = 20,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="An Optuna storage that many workers share. Default: study.db in --out.",
+            show_default=False,
+        ),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Fix a setting, which is then not searched; may be repeated.",
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MIN",
+            help="Minutes after which no further trial starts.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
+    header: HeaderOption = None,
+    columns: ColumnsOption = None,
+    delimiter: DelimiterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search for the settings that do best on the validation facts; test facts are not looked at.
+
+    Needs Optuna. Ctrl-C is safe: the same command goes on with the study, and then has the trials
+    of one that was never stopped. Trials worse than the median of the others are cut short.
+
+    Example: npugraph tune umls --recipe complex-n3 --trials 30 --out tuned/umls
+    """
+    from npugraph import tune as tuning
+    from npugraph.settings import parse_assignments
+
+    tuning.check_optuna()
+    changes = parse_assignments(assignments or [])
+    # Here too, so that a wrong name fails before any data is read.
+    search = tuning.plan(recipe, changes, seed)
+    splits = load_graph(graph, header, columns, delimiter, seed)
+    say(f"plan: {recipe}, {trials} trials over {', '.join(search.space)}.")
+    with bar("tuning", trials) as advance:
+        done = 0
+
+        def report(record: dict[str, Any]) -> None:
+            nonlocal done
+            advance(record["done"] - done, _note(record))
+            done = record["done"]
+
+        try:
+            tuned = tuning.tune(
+                splits,
+                recipe,
+                out,
+                trials,
+                changes=changes,
+                storage=storage,
+                seed=seed,
+                timeout=timeout,
+                report=report,
+            )
+        except KeyboardInterrupt:
+            say(f"\nStopped; {out} is safe. Go on with the same command.")
+            raise
+    result = _summary(tuned, graph or splits.name)
+    emit(result, as_json, lambda: _show_tuned(result))
+
+
+def _note(record: dict[str, Any]) -> str:
+    """Say in a few words where the study is."""
+    notes = []
+    if record["state"] == "running":
+        notes.append(f"trial {record['trial']}, epoch {record['epoch']}")
+        if record["valid_mrr"] >= 0:
+            notes.append(f"valid MRR {record['valid_mrr']:.4f}")
+    if record["best_mrr"] is not None:
+        notes.append(f"best {record['best_mrr']:.4f}")
+    return ", ".join(notes)
+
+
+def _summary(tuned: Any, graph: str) -> dict[str, Any]:
+    states = [row["state"] for row in tuned.trials]
+    return {
+        "out": str(tuned.folder),
+        "recipe": tuned.search.recipe,
+        "graph": graph,
+        "seed": tuned.search.seed,
+        "valid_mrr": tuned.valid_mrr,
+        "best": {name: getattr(tuned.best, name) for name in tuned.search.space},
+        "states": {state: states.count(state) for state in dict.fromkeys(states)},
+        "trials": tuned.trials,
+    }
+
+
+def _show_tuned(result: dict[str, Any]) -> None:
+    rows = [["valid_mrr", f"{result['valid_mrr']:.4f}"]]
+    rows += [
+        [name, f"{value:g}" if isinstance(value, float) else str(value)]
+        for name, value in result["best"].items()
+    ]
+    rows += [[f"trials {state}", str(count)] for state, count in result["states"].items()]
+    table(f"{result['recipe']} on {result['graph']}", ("", ""), rows)
+    best = Path(result["out"]) / "best.json"
+    say(
+        f"Next: npugraph fit {result['graph']} --recipe {result['recipe']} --settings {best} "
+        "--out RUN"
+    )

@@ -1,0 +1,28 @@
+"""The margin loss of the translational models."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from npugraph.objectives.base import Objective, Scored
+from npugraph.objectives.reduce import fact_mean, rival_mean, split
+
+
+class Margin(Objective):
+    """``mean_i mean_k max(d_i - d_ik, -m) + m`` with distances d = -score (Bordes et al. 2013).
+
+    That is the hinge ``max(0, m - score_i + score_ik)``. It is a mean over facts and over their
+    candidates, not a sum, so a step of plain gradient descent moves by learning_rate / batch_size
+    for each fact: the published step size goes with the published 100 batches an epoch.
+    """
+
+    def __init__(self, margin: float) -> None:
+        """A candidate is far enough when it scores ``margin`` below the collected fact."""
+        super().__init__()
+        self.margin = margin
+
+    def forward(self, scored: Scored) -> Tensor:
+        """Return the mean over facts, by weight, of the mean over their candidates."""
+        scores, collected, rivals = split(scored)
+        hinge = (self.margin - collected.unsqueeze(1) + scores).clamp(min=0)
+        return fact_mean(rival_mean(hinge, rivals), scored.weight)

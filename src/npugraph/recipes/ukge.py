@@ -1,0 +1,54 @@
+"""UKGE: DistMult that fits the confidence of each fact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npugraph.graph import KnowledgeGraph
+from npugraph.objectives import ConfidenceMSE
+from npugraph.recipes.base import Recipe
+from npugraph.recipes.transe import xavier
+from npugraph.samplers import Uniform
+from npugraph.scorers import Affine, DistMult
+from npugraph.settings import TrainSettings, setting
+from npugraph.system import Link, System
+from npugraph.training import PlainTraining, Training
+
+
+@dataclass(frozen=True)
+class UkgeSettings(TrainSettings):
+    """Settings of ukge. Published: d=128, batches of 1024, 100 epochs."""
+
+    d: int = setting(128, "numbers per entity and relation", low=1)
+    link: Literal["logi", "rect"] = setting("logi", "sigmoid of the score, or cut to [0, 1]")
+    negatives: int = setting(10, "candidates beside each fact and side", low=1)
+    l2: float = setting(5e-4, "weight of the squared lengths (link=rect)", low=0)
+    use_confidence: bool = setting(True, "fit the graph's confidences where it has any; else 1")
+    epochs: int = setting(100, "passes over the training facts", low=1)
+    batch_size: int = setting(256, "facts per step", low=1)
+    learning_rate: float = setting(1e-3, "step size", low=0)
+
+
+def build(settings: UkgeSettings, train: KnowledgeGraph) -> Training:
+    """Put DistMult with a link, uniform candidates and the squared error together."""
+    sizes = train.num_entities, train.num_relations
+    tables = xavier((sizes[0], settings.d), (sizes[1], settings.d), settings.seed)
+    link: Link = "sigmoid" if settings.link == "logi" else "clip"
+    system = System(tables, Affine(DistMult()), *sizes, link=link)
+    return PlainTraining(
+        system,
+        Uniform(train.facts, *sizes, settings.negatives),
+        ConfidenceMSE(link, settings.l2 if settings.link == "rect" else 0.0),
+        train,
+        use_confidence=settings.use_confidence,
+    )
+
+
+UKGE = Recipe(
+    name="ukge",
+    summary="DistMult with a link to confidences, uniform candidates, squared error.",
+    source="Chen et al.: Embedding Uncertain Knowledge Graphs (2019)",
+    settings=UkgeSettings,
+    build=build,
+)

@@ -1,0 +1,121 @@
+"""One score from many features: how collected rather than uncollected does a fact look?
+
+A gradient-boosted classifier is trained on the features of collected facts against those of the
+pools, equal weight to both sides, and only ever judges facts of folds it was not trained on. Its
+log-odds are the log of the density ratio p_collected / p_pool, up to calibration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from npugraph.errors import DataError
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One classifier a fold, and the scores of all facts by the one that did not see them.
+
+    Attributes:
+        models: by fold.
+        collected: log-odds of the collected facts, [n].
+        pools: by kind, log-odds of its facts, [m].
+    """
+
+    models: dict[int, HistGradientBoostingClassifier]
+    collected: Floats
+    pools: dict[str, Floats]
+
+    def score(self, features: Floats, fold: Ints) -> Floats:
+        """Score other facts, judged by the systems of the given folds [n]: [n]."""
+        return _by_fold(self.models, features, fold)
+
+
+def stack(
+    collected: Floats,
+    collected_fold: Ints,
+    pools: Mapping[str, tuple[Floats, Ints]],
+    weight: Mapping[str, float],
+    *,
+    rounds: int = 80,
+    seed: int = 0,
+) -> Stack:
+    """Train the classifiers.
+
+    Args:
+        collected: features of the collected facts, [n, f].
+        collected_fold: their folds, [n].
+        pools: by kind, features [m, f] and folds [m] of uncollected facts.
+        weight: by kind, how much its pool counts.
+        rounds: trees a classifier.
+        seed: of the classifiers.
+    """
+    models = {}
+    for fold in np.unique(collected_fold):
+        parts = [collected[collected_fold != fold]]
+        weights = [np.full(len(parts[0]), 1 / max(len(parts[0]), 1))]
+        for kind, (features, of_fold) in pools.items():
+            parts.append(features[of_fold != fold])
+            weights.append(np.full(len(parts[-1]), weight[kind] / max(len(parts[-1]), 1)))
+        models[int(fold)] = _fit(parts, weights, rounds, seed)
+    return Stack(
+        models,
+        _by_fold(models, collected, collected_fold),
+        {kind: _by_fold(models, x, fold) for kind, (x, fold) in pools.items()},
+    )
+
+
+def _fit(
+    parts: list[Floats], weights: list[Floats], rounds: int, seed: int
+) -> HistGradientBoostingClassifier:
+    if not len(parts[0]) or not sum(len(part) for part in parts[1:]):
+        raise DataError("There are too few facts to tell collected from uncollected ones.")
+    collected = np.zeros(sum(len(part) for part in parts), dtype=bool)
+    collected[: len(parts[0])] = True
+    weight = np.concatenate(weights)
+    # Equal weight to both sides, one on average: the leaves' least size is counted in facts.
+    weight[collected] /= weight[collected].sum()
+    weight[~collected] /= weight[~collected].sum()
+    model = HistGradientBoostingClassifier(
+        max_iter=rounds,
+        learning_rate=0.1,
+        max_leaf_nodes=31,
+        min_samples_leaf=50,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=seed,
+    )
+    return model.fit(np.concatenate(parts), collected, sample_weight=weight * len(weight) / 2)
+
+
+def _by_fold(
+    models: Mapping[int, HistGradientBoostingClassifier], features: Floats, fold: Ints
+) -> Floats:
+    scores = np.zeros(len(features))
+    for number, model in models.items():
+        mine = fold == number
+        if mine.any():
+            scores[mine] = model.decision_function(features[mine])
+    return scores
+
+
+def mixed_pool(
+    pools: Mapping[str, NDArray[np.generic]], weight: Mapping[str, float], rng: np.random.Generator
+) -> dict[str, Ints]:
+    """Choose from each pool so that the kinds stand to each other as their weights: places [m].
+
+    The largest such choice without repeats is taken.
+    """
+    size = min(len(pool) / weight[kind] for kind, pool in pools.items())
+    return {
+        kind: np.sort(rng.permutation(len(pool))[: int(size * weight[kind])])
+        for kind, pool in pools.items()
+    }

@@ -1,0 +1,104 @@
+"""From features to probabilities: noise profile, one score, priors, density ratio.
+
+Pure functions on arrays. Nothing here knows a graph or a system: whoever has features of
+collected and of uncollected facts, judged out of fold, can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npugraph.calibration import DensityRatio, posterior_collected, posterior_uncollected
+from npugraph.noise import NoiseProfile, noise_profile
+from npugraph.priors import Priors, estimate_priors
+from npugraph.seeds import number
+from npugraph.stacking import Stack, mixed_pool, stack
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Facts as arrays.
+
+    Attributes:
+        features: [n, f].
+        fold: [n], the fold whose system judged the fact.
+        relation: [n].
+        score: [n], the plain score of that system.
+    """
+
+    features: Floats
+    fold: Ints
+    relation: Ints
+    score: Floats
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the evidence says, and how to turn scores into probabilities.
+
+    Attributes:
+        profile: what kind of wrong facts there seem to be.
+        stack: one score from all features.
+        priors: the shares of true facts.
+        ratio: the density ratio p_collected / p_uncollected of that score.
+    """
+
+    profile: NoiseProfile
+    stack: Stack
+    priors: Priors
+    ratio: DensityRatio
+
+    def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
+        """Return the probability that facts of these scores [n] are true, and its 90% interval.
+
+        The interval spans what the ends of the priors' intervals give.
+        """
+        if not len(score):
+            return score, score, score
+        posterior = posterior_collected if collected else posterior_uncollected
+        rho = self.ratio(score)
+
+        def at(beta: float, alpha: float) -> Floats:
+            beta = min(max(beta, 1e-6), 1 - 1e-6)
+            return posterior(rho, beta, min(max(alpha, 1e-9), 0.999 * beta))
+
+        beta, alpha = self.priors.beta, self.priors.alpha
+        ends = [at(b, a) for b in (beta.low, beta.high) for a in (alpha.low, alpha.high)]
+        middle = at(beta.value, alpha.value)
+        low = np.minimum(np.min(ends, axis=0), middle)
+        return middle, low, np.maximum(np.max(ends, axis=0), middle)
+
+
+def reach_verdict(
+    collected: Sample,
+    pools: Mapping[str, Sample],
+    *,
+    beta: float | None = None,
+    alpha: float | None = None,
+    seed: int = 0,
+) -> Verdict:
+    """Judge collected facts against pools of uncollected ones, by kind of wrong fact.
+
+    Args:
+        collected: the collected facts.
+        pools: by kind, uncollected facts.
+        beta: known share of true facts among the collected ones, or None.
+        alpha: known share of true facts among the uncollected ones, or None.
+        seed: every draw follows from it.
+    """
+    arrays = {kind: (pool.features, pool.fold) for kind, pool in pools.items()}
+    profile = noise_profile(collected.features, collected.fold, arrays, seed=seed)
+    stacked = stack(collected.features, collected.fold, arrays, profile.weight, seed=seed)
+    rng = np.random.default_rng(number(seed, "pool"))
+    places = mixed_pool(stacked.pools, profile.weight, rng)
+    pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
+    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha)
+    ratio = DensityRatio.fit(stacked.collected, pool)
+    return Verdict(profile, stacked, priors, ratio)
