@@ -200,26 +200,9 @@ def _without_test(splits: Splits) -> Splits:
 
 def _open_study(search: Search, splits: Splits, out: Path, storage: str | None) -> Study:
     """Create or open the study, and refuse one that was made for something else."""
-    import optuna
-
-    # The first quarter of the epochs tells little; nPUGraph's self-training begins after it.
-    epochs = search.settings({}).epochs
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
-    sampler: Any = _Sampler(search.seed)
     place = storage or f"sqlite:///{(out / 'study.db').resolve()}"
-    try:
-        study = optuna.create_study(
-            storage=place,
-            sampler=sampler,
-            pruner=pruner,
-            study_name=f"{search.recipe} on {splits.name}",
-            direction="maximize",
-            load_if_exists=True,
-        )
-    # A URL can be wrong in as many ways as there are databases.
-    except Exception as error:
-        why = str(error).strip().split("\n")[0] or type(error).__name__
-        raise RunError(f"The storage {place} cannot be used ({why}).") from None
+    # A shared storage may hold many studies; our own file has one.
+    study = _create(search, place, f"{search.recipe} on {splits.name}" if storage else "npugraph")
     wanted = json.loads(json.dumps(search.identity(fingerprint(splits))))
     found = study.user_attrs.get("identity", wanted)
     for name, value in wanted.items():
@@ -232,6 +215,34 @@ def _open_study(search: Search, splits: Splits, out: Path, storage: str | None) 
     return study
 
 
+def _create(search: Search, place: str, name: str) -> Study:
+    import optuna
+
+    # The first quarter of the epochs tells little; nPUGraph's self-training begins after it.
+    warmup = search.settings({}).epochs // 4
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=warmup)
+    sampler: Any = _Sampler(search.seed)
+    attempts = 3
+    while True:
+        attempts -= 1
+        try:
+            return optuna.create_study(
+                storage=place,
+                sampler=sampler,
+                pruner=pruner,
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+            )
+        # A URL can be wrong in as many ways as there are databases.
+        except Exception as error:
+            if attempts == 0:
+                why = str(error).strip().split("\n")[0] or type(error).__name__
+                raise RunError(f"The storage {place} cannot be used ({why}).") from None
+            # Workers that start together get in each other's way while the tables are made.
+            time.sleep(0.5)
+
+
 class _Sampler:
     """TPE whose draws for a trial follow from the seed and the trial's place alone.
 
@@ -241,13 +252,15 @@ class _Sampler:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.tpe: Any = None
+        self.tpe = self._begin(0)
 
-    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+    def _begin(self, place: int) -> Any:
         from optuna.samplers import TPESampler
 
-        draw = number(self.seed, "tune", place_of(study, trial)) % 2**32
-        self.tpe = TPESampler(seed=draw)
+        return TPESampler(seed=number(self.seed, "tune", place) % 2**32)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        self.tpe = self._begin(place_of(study, trial))
         self.tpe.before_trial(study, trial)
 
     def __getattr__(self, name: str) -> Any:
@@ -349,7 +362,7 @@ class _Worker:
             if not math.isfinite(record["valid_mrr"]):
                 raise RunError(f"The validation MRR is not a number in epoch {epoch}.")
             trial.report(record["valid_mrr"], epoch)
-            if trial.should_prune():
+            if trial.should_prune() and not record["progress_finished"]:
                 raise TrialPruned
 
         return fit(self.splits, self.search.recipe, settings, report=report).progress.best_mrr
@@ -382,8 +395,8 @@ class _Worker:
         best = self._best()
         if best is None:
             errors = [row["error"] for row in self.rows if row["error"]]
-            why = f" The first failed with: {errors[0]}" if errors else ""
-            raise RunError(f"None of the {len(self.rows)} trials came to its end.{why}")
+            why = f" The first that failed said: {errors[0]}" if errors else ""
+            raise RunError(f"No trial of the study in {self.out} came to its end.{why}")
         settings = self.search.settings(best["settings"])
         return Tuned(self.search, settings, best["valid_mrr"], self.rows, self.out)
 

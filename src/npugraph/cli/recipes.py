@@ -67,13 +67,20 @@ def show_recipe(
         about = [["what", recipe.summary], ["source", recipe.source], *recipe.parts.items()]
         table(name, ("", ""), [list(row) for row in about])
         columns = ("name", "default", "help")
-        rows = [[str(row[key]) for key in columns] for row in described["settings"]]
+        rows = [[_word(row[key]) for key in columns] for row in described["settings"]]
         table("\nSettings", columns, rows)
         if recipe.space:
             found = [[row["name"], row["text"]] for row in described["space"]]
             table("\nSearched by tune", ("name", "values"), found)
 
     emit(described, as_json, show)
+
+
+def _word(value: object) -> str:
+    """Write a value as it is given on the command line."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def tune(
@@ -186,10 +193,7 @@ def _summary(tuned: Any, graph: str) -> dict[str, Any]:
 
 def _show_tuned(result: dict[str, Any]) -> None:
     rows = [["valid_mrr", f"{result['valid_mrr']:.4f}"]]
-    rows += [
-        [name, f"{value:g}" if isinstance(value, float) else str(value)]
-        for name, value in result["best"].items()
-    ]
+    rows += [[name, _word(value)] for name, value in result["best"].items()]
     rows += [[f"trials {state}", str(count)] for state, count in result["states"].items()]
     table(f"{result['recipe']} on {result['graph']}", ("", ""), rows)
     best = Path(result["out"]) / "best.json"

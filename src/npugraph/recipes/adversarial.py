@@ -11,7 +11,7 @@ from torch import Tensor
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import SelfAdversarial
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, Dimension, LogRange, Recipe
 from npugraph.samplers import Sampler, Uniform
 from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer
 from npugraph.seeds import generator
@@ -138,12 +138,35 @@ def build_rotate(settings: RotateSettings, train: KnowledgeGraph) -> Training:
     return _build(settings, rotate_scorer(settings), train)
 
 
+def make_parts(scorer: str, sampler: str = "drawn evenly") -> dict[str, str]:
+    """Say what such a recipe is made of."""
+    return {
+        "encoder": "one vector an entity and a relation",
+        "scorer": scorer,
+        "sampler": sampler,
+        "objective": "logistic loss; plausible candidates and facts of rare queries count more",
+    }
+
+
+SPACE: dict[str, Dimension] = {
+    "learning_rate": LogRange(5e-4, 0.02),
+    "temperature": Choices((0.5, 1.0)),
+    "negatives": Choices((32, 64, 128, 256)),
+}
+BILINEAR_SPACE: dict[str, Dimension] = {**SPACE, "penalty": LogRange(1e-4, 0.3)}
+# The published grids of temperature and gamma.
+ROTATE_SPACE: dict[str, Dimension] = {
+    **SPACE,
+    "gamma": Choices((3.0, 6.0, 9.0, 12.0, 18.0, 24.0, 30.0)),
+}
 DISTMULT = Recipe(
     name="distmult",
     summary="DistMult, uniform candidates, self-adversarial loss, N3 penalty.",
     source="Yang et al.: Embedding Entities and Relations (2015), trained as in " + SOURCE,
     settings=DistMultSettings,
     build=build_distmult,
+    parts=make_parts("DistMult"),
+    space=BILINEAR_SPACE,
 )
 COMPLEX = Recipe(
     name="complex",
@@ -151,6 +174,8 @@ COMPLEX = Recipe(
     source="Trouillon et al.: Complex Embeddings (2016), trained as in " + SOURCE,
     settings=ComplexSettings,
     build=build_complex,
+    parts=make_parts("ComplEx"),
+    space=BILINEAR_SPACE,
 )
 ROTATE = Recipe(
     name="rotate",
@@ -158,4 +183,6 @@ ROTATE = Recipe(
     source=SOURCE,
     settings=RotateSettings,
     build=build_rotate,
+    parts=make_parts("RotatE"),
+    space=ROTATE_SPACE,
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph, Side
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, Recipe, Whole
 from npugraph.rules import RuleSet, mine
 from npugraph.settings import TrainSettings, setting
 from npugraph.system import Model
@@ -107,4 +107,6 @@ INVERSE_RULE = Recipe(
     source="none; a rule r1(x, y) => r2(y, x) is what most of FB15k and WN18 follows",
     settings=InverseRuleSettings,
     build=build,
+    parts={"scorer": "lower bound of the best rule's confidence, then the entity's frequency"},
+    space={"min_support": Whole(1, 10), "subsumption": Choices((False, True))},
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from npugraph.graph import KnowledgeGraph, Side
 from npugraph.objectives import Margin, Objective, SelfAdversarial
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import check_sides, xavier
 from npugraph.samplers import Candidates, NSCaching
 from npugraph.scorers import ComplEx, DistMult, Scorer, TransE
@@ -75,4 +75,16 @@ NSCACHING = Recipe(
     source="Zhang et al.: NSCaching: Simple and Efficient Negative Sampling (2019)",
     settings=NSCachingSettings,
     build=build,
+    parts={
+        "encoder": "one vector an entity and a relation",
+        "scorer": "ComplEx, or DistMult, or TransE",
+        "sampler": "from a cache of hard candidates for each query",
+        "objective": "logistic loss (TransE: margin loss)",
+    },
+    space={
+        "learning_rate": LogRange(1e-4, 0.02),
+        "penalty": LogRange(1e-4, 0.3),
+        "cache": Choices((10, 30, 50, 70, 90)),
+        "extra": Choices((10, 30, 50, 70, 90)),
+    },
 )

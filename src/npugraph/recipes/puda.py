@@ -7,7 +7,7 @@ from typing import Any
 
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import PURisk
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import xavier
 from npugraph.samplers import Generated, Uniform
 from npugraph.scorers import DistMult
@@ -75,4 +75,16 @@ PUDA = Recipe(
     source="Tang et al.: Positive-Unlabeled Learning with Adversarial Data Augmentation (2022)",
     settings=PudaSettings,
     build=build,
+    parts={
+        "encoder": "one vector an entity and a relation",
+        "scorer": "DistMult",
+        "sampler": "drawn evenly, and vectors made by an adversarial generator",
+        "objective": "positive-unlabeled risk",
+    },
+    space={
+        "learning_rate": LogRange(3e-4, 0.02),
+        "generator_rate": LogRange(1e-4, 0.01),
+        "prior": LogRange(1e-6, 0.01),
+        "d": Choices((128, 256, 512)),
+    },
 )

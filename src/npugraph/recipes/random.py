@@ -77,4 +77,5 @@ RANDOM = Recipe(
     source="none",
     settings=RandomSettings,
     build=build,
+    parts={"scorer": "a hash of the fact and the seed"},
 )

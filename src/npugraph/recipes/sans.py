@@ -7,12 +7,14 @@ from typing import Literal
 
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes.adversarial import (
+    ROTATE_SPACE,
     RotateSettings,
     adversarial_training,
+    make_parts,
     make_system,
     rotate_scorer,
 )
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, Recipe
 from npugraph.samplers import SANS, neighbourhoods
 from npugraph.settings import setting
 from npugraph.training import Training
@@ -49,4 +51,6 @@ SANS_RECIPE = Recipe(
     source="Ahrabian et al.: Structure Aware Negative Sampling in Knowledge Graphs (2020)",
     settings=SansSettings,
     build=build,
+    parts=make_parts("RotatE", "drawn from the neighbourhood of the known entity"),
+    space={**ROTATE_SPACE, "kind": Choices(("hops", "walks")), "hops": Choices((2, 3))},
 )

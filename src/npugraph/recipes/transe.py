@@ -10,7 +10,7 @@ from npugraph.encoders import Lookup
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import Margin
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.samplers import Uniform
 from npugraph.scorers import Scorer, TransE
 from npugraph.seeds import generator
@@ -83,4 +83,17 @@ TRANSE = Recipe(
     source="Bordes et al.: Translating Embeddings for Modeling Multi-relational Data (2013)",
     settings=TransESettings,
     build=build,
+    parts={
+        "encoder": "one vector of length 1 an entity, one vector a relation",
+        "scorer": "TransE",
+        "sampler": "drawn evenly",
+        "objective": "margin loss",
+    },
+    space={
+        "learning_rate": LogRange(0.1, 3.0),
+        "margin": Choices((1.0, 2.0, 5.0, 10.0)),
+        "p": Choices((1, 2)),
+        "d": Choices((100, 200, 400)),
+        "negatives": Choices((1, 10, 25, 50)),
+    },
 )

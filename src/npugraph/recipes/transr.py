@@ -11,7 +11,7 @@ from torch import Tensor
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import Objective
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import TransESettings, make_tables, margin_parts
 from npugraph.samplers import Sampler
 from npugraph.scorers import TransE, TransR
@@ -107,4 +107,17 @@ TRANSR = Recipe(
     source="Lin et al.: Learning Entity and Relation Embeddings for KG Completion (2015)",
     settings=TransRSettings,
     build=build,
+    parts={
+        "encoder": "one vector an entity, one vector and one matrix a relation",
+        "scorer": "TransR",
+        "sampler": "drawn evenly",
+        "objective": "margin loss",
+    },
+    space={
+        "learning_rate": LogRange(0.1, 3.0),
+        "margin": Choices((1.0, 2.0, 4.0, 8.0)),
+        "p": Choices((1, 2)),
+        "d": Choices((32, 64, 100)),
+        "negatives": Choices((1, 10, 25)),
+    },
 )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import ConfidenceMSE
-from npugraph.recipes.base import Recipe
+from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import xavier
 from npugraph.samplers import Uniform
 from npugraph.scorers import Affine, DistMult
@@ -51,4 +51,17 @@ UKGE = Recipe(
     source="Chen et al.: Embedding Uncertain Knowledge Graphs (2019)",
     settings=UkgeSettings,
     build=build,
+    parts={
+        "encoder": "one vector an entity and a relation",
+        "scorer": "DistMult, scaled and shifted",
+        "sampler": "drawn evenly",
+        "objective": "squared error of the confidence; 0 for candidates",
+        "posterior": "the confidence that the link makes of the score",
+    },
+    space={
+        "learning_rate": LogRange(1e-4, 0.02),
+        "d": Choices((64, 128, 256)),
+        "negatives": Choices((1, 5, 10, 20)),
+        "batch_size": Choices((128, 256, 512, 1024)),
+    },
 )
