@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit bench-ranking world clean
+.PHONY: help install demo test lint types unit bench-ranking recipe-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,15 +17,11 @@ install: $(INSTALLED) ## Make .venv with the package and every extra.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check $$(grep '^torch==' constraints.txt)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[rdf,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fast,rdf,tune,dev]'
 	@touch $@
 
-demo: $(INSTALLED) ## Train on the bundled graph, rank its test facts, answer two questions.
-	$(BIN)/npugraph fit --out $(OUT) --set d=64 --set epochs=60 --set patience=4 --resume
-	$(BIN)/npugraph evaluate $(OUT)
-	$(BIN)/npugraph predict $(OUT) --head Austria --relation borders -k 8
-	$(BIN)/npugraph predict $(OUT) --tail Euro --relation uses_currency -k 8 --only-new
-	@echo "The run is in $(OUT)."
+demo: $(INSTALLED) ## Plant wrong facts in the bundled graph, audit it, and say how many were found.
+	$(BIN)/npugraph audit --out $(OUT)
 
 test: install lint types unit ## Lint, types and all tests.
 
@@ -43,6 +39,9 @@ unit: $(INSTALLED) ## All tests.
 
 bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one machine, in one run.
 	$(BIN)/python benchmarks/ranking.py
+
+recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
+	$(BIN)/python scripts/build_recipe_docs.py
 
 world: $(INSTALLED) ## Build the bundled graph again from its source package.
 	$(BIN)/python scripts/build_world_graph.py

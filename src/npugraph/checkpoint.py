@@ -3,7 +3,7 @@
     settings.json        version, recipe, settings, where the graph came from, its hash
     entities.parquet     vocabularies: one label a row, in id order
     relations.parquet
-    facts.parquet        train, valid and test as ids
+    facts.parquet        train, valid and test as ids, with the confidences where there are any
     model.safetensors    the weights of the best epoch so far
     last.safetensors     the latest weights, optimiser and random state: what resuming needs
     metrics.jsonl        one JSON object an epoch
@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +96,8 @@ class Run:
         columns = [table[name].to_numpy() for name in ("head", "relation", "tail")]
         facts = torch.stack([torch.from_numpy(column.copy()) for column in columns], dim=1)
         part = torch.from_numpy(table["part"].to_numpy().copy())
-        whole = KnowledgeGraph(entities, relations, facts)
-        train, valid, test = (whole.select(part == k) for k in range(3))
+        whole = KnowledgeGraph(entities, relations, facts, _read_confidence(table))
+        train, valid, test = (_without_empty(whole.select(part == k)) for k in range(3))
         source, truth = self.graph["source"], self.graph["truth"]
         return Splits(
             self.graph["name"],
@@ -192,7 +192,7 @@ def fingerprint(splits: Splits) -> str:
     for part in splits.parts().values():
         digest.update(part.facts.numpy().tobytes() + b"\1")
         if part.confidence is not None:
-            digest.update(part.confidence.numpy().tobytes())
+            digest.update(part.confidence.double().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -221,7 +221,33 @@ def _write_facts(splits: Splits, path: Path) -> None:
     sizes = [len(part) for part in splits.parts().values()]
     part = torch.repeat_interleave(torch.arange(3, dtype=torch.int8), torch.tensor(sizes))
     columns = {name: facts[:, i] for i, name in enumerate(("head", "relation", "tail"))}
-    pyarrow.parquet.write_table(pa.table({**columns, "part": part.numpy()}), path)
+    columns["part"] = part.numpy()
+    if any(graph.confidence is not None for graph in splits.parts().values()):
+        columns["confidence"] = pa.chunked_array(
+            [_confidence(graph) for graph in splits.parts().values()], pa.float64()
+        )
+    pyarrow.parquet.write_table(pa.table(columns), path)
+
+
+def _confidence(graph: KnowledgeGraph) -> pa.Array:
+    """Return the confidences [n] of a part, empty fields where it has none."""
+    if graph.confidence is None:
+        return pa.nulls(len(graph), pa.float64())
+    return pa.array(graph.confidence.double().numpy())
+
+
+def _read_confidence(table: pa.Table) -> Tensor | None:
+    """Return the confidences [n] of the facts, nan for an empty field, or None."""
+    if "confidence" not in table.column_names:
+        return None
+    return torch.from_numpy(table["confidence"].to_numpy().copy())
+
+
+def _without_empty(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return a part whose confidences, read as nan, are none at all without them."""
+    if graph.confidence is None or not graph.confidence.isnan().any():
+        return graph
+    return replace(graph, confidence=None)
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from npugraph.errors import SettingsError
+from npugraph.checkpoint import Run
+from npugraph.errors import RunError, SettingsError
 from npugraph.features import FEATURES, Comparison
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, flip
 from npugraph.seeds import generator, number
@@ -84,7 +85,9 @@ def draw_pool(facts: Tensor, index: TripleIndex, kind: Kind, rng: torch.Generato
         slot = 2 * torch.randint(2, (count,), generator=rng)
         new = drawn[:, 0]
         if kind == "typed":
-            heads, tails = (_seen(x, index.num_entities, rng) for x in (flip(facts), facts))
+            known = index.facts()
+            heads = _seen(flip(known), facts[:, 1], index, rng)
+            tails = _seen(known, facts[:, 1], index, rng)
             new = torch.where(slot == 0, heads, tails)
         drawn = facts.clone()
         drawn[torch.arange(count), slot] = new
@@ -92,14 +95,14 @@ def draw_pool(facts: Tensor, index: TripleIndex, kind: Kind, rng: torch.Generato
     return fresh
 
 
-def _seen(facts: Tensor, num_entities: int, rng: torch.Generator) -> Tensor:
-    """Draw for each fact one of the distinct tails of its relation: [n]."""
-    key = torch.unique(facts[:, 1] * num_entities + facts[:, 2])
-    size = torch.bincount(key // num_entities)
+def _seen(known: Tensor, relation: Tensor, index: TripleIndex, rng: torch.Generator) -> Tensor:
+    """Draw for each relation [n] one of its distinct tails in the known facts [m, 3]: [n]."""
+    key = torch.unique(known[:, 1] * index.num_entities + known[:, 2])
+    size = torch.bincount(key // index.num_entities, minlength=index.num_relations)
     start = torch.cumsum(size, 0) - size
-    chance = torch.rand(len(facts), generator=rng, dtype=torch.float64)
-    place = start[facts[:, 1]] + (chance * size[facts[:, 1]]).long()
-    drawn: Tensor = key[place] % num_entities
+    chance = torch.rand(len(relation), generator=rng, dtype=torch.float64)
+    place = start[relation] + (chance * size[relation]).long()
+    drawn: Tensor = key[place] % index.num_entities
     return drawn
 
 
@@ -207,12 +210,16 @@ def _fit_fold(
 ) -> Fitted:
     """Train the system of one fold; its seed follows from the seed and the fold."""
     own = replace(settings, seed=number(seed, "fold", fold) % 2**31)
+    splits = folds.splits(fold, valid_share, seed)
     folder = None if out is None else out / f"fold-{fold + 1}"
-    return fit(
-        folds.splits(fold, valid_share, seed),
-        recipe,
-        own,
-        folder,
-        resume=folder is not None and (folder / "settings.json").is_file(),
-        report=None if report is None else lambda record: report(fold, record),
-    )
+    resume = folder is not None and (folder / "settings.json").is_file()
+    if folder is not None and resume:
+        try:
+            Run.open(folder).check_same(recipe, own, splits)
+        except RunError as error:
+            raise RunError(
+                f"{folder} belongs to another graph, or to other folds, settings or seed; repeat "
+                f"what was asked for then, or write to another folder. ({error})"
+            ) from None
+    tell = None if report is None else lambda record: report(fold, record)
+    return fit(splits, recipe, own, folder, resume=resume, report=tell)

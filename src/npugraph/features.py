@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
+from npugraph.seeds import generator
 from npugraph.system import Model
 
 PER_SIDE = (
@@ -38,19 +39,19 @@ class Comparison:
     def __init__(
         self, system: Model, train: KnowledgeGraph, size: int, rng: torch.Generator
     ) -> None:
-        """Draw ``size`` entities for all questions, and as many a relation and side in its role."""
+        """Draw ``size`` entities for all questions, and a seed for those of each role."""
         self.system = system
         self.size = size
-        self.rng = rng
-        self.num_entities, self.num_relations = train.num_entities, train.num_relations
+        self.num_relations = train.num_relations
         device = system.device
         facts = train.facts.to(device)
-        self.any = torch.randperm(self.num_entities, generator=rng)[:size].to(device)
-        self.degree = torch.bincount(facts[:, [0, 2]].flatten(), minlength=self.num_entities)
-        self.relation_count = torch.bincount(facts[:, 1], minlength=self.num_relations)
+        self.seed = int(torch.randint(2**62, (), generator=rng))
+        self.any = torch.randperm(train.num_entities, generator=rng)[:size].sort().values.to(device)
+        self.degree = torch.bincount(facts[:, [0, 2]].flatten(), minlength=train.num_entities)
+        self.relation_count = torch.bincount(facts[:, 1], minlength=train.num_relations)
         # By side: facts as (known, relation, answer), in the order of their relation.
         self.facts = {
-            side: _by_relation(facts if side == "tail" else flip(facts), self.num_relations)
+            side: _by_relation(facts if side == "tail" else flip(facts), train.num_relations)
             for side in SIDES
         }
 
@@ -66,12 +67,10 @@ class Comparison:
     def _side(self, facts: Tensor, side: Side) -> Tensor:
         """Return the features of one question [n, len(PER_SIDE)]."""
         asked = facts if side == "tail" else flip(facts)
-        score = torch.cat(
-            [self.system.score_as(part, side) for part in torch.split(facts, 2**16)]
-            or [asked[:, 0]]
-        ).float()
         out = torch.zeros(len(facts), len(PER_SIDE), device=facts.device)
-        out[:, 0] = score
+        out[:, 0] = torch.cat(
+            [self.system.score_as(part, side) for part in torch.split(facts, 2**16)]
+        )
         out[:, 7] = torch.log1p(self.degree[asked[:, 2]].float())
         order = torch.argsort(asked[:, 1], stable=True)
         for relation, rows in _runs(asked[:, 1], order, self.num_relations):
@@ -84,38 +83,29 @@ class Comparison:
         """Fill the features of the facts ``rows`` of one relation."""
         facts, start = self.facts[side]
         own = facts[start[relation] : start[relation + 1]]
-        known_answers = torch.bincount(own[:, 0], minlength=self.num_entities)
-        role = torch.bincount(own[:, 2], minlength=self.num_entities)
-        out[rows, 5] = torch.log1p(known_answers[asked[rows, 0]].float())
-        out[rows, 6] = torch.log1p(role[asked[rows, 2]].float())
-        seen = torch.nonzero(role).squeeze(1)
-        if len(seen) > self.size:
-            pick = torch.randperm(len(seen), generator=self.rng)[: self.size]
-            seen = seen[pick.to(seen.device)]
+        out[rows, 5] = torch.log1p(_count(own[:, 0], asked[rows, 0]))
+        out[rows, 6] = torch.log1p(_count(own[:, 2], asked[rows, 2]))
+        seen = self._seen(own, relation, side)
         among = torch.cat([self.any, seen])
         for mine in torch.split(rows[torch.argsort(asked[rows, 0], stable=True)], CHUNK):
             queries, of_row = torch.unique(asked[mine, 0], return_inverse=True)
             table = self.system.score_among(
                 queries, queries.new_full((), relation).expand_as(queries), side, among
             )
-            table = table.float().masked_fill_(self._answered(own, queries, seen), -torch.inf)
+            stored = [stored_answers(own, queries, entities) for entities in (self.any, seen)]
+            table = table.float().masked_fill(torch.cat(stored, 1), -torch.inf)
             self._compare(table[of_row], mine, asked[mine, 2], among, out)
 
-    def _answered(self, own: Tensor, queries: Tensor, seen: Tensor) -> Tensor:
-        """Tell which entities compared with are stored answers of sorted queries [q]: [q, k]."""
-        row = torch.searchsorted(queries, own[:, 0].contiguous()).clamp(max=len(queries) - 1)
-        own, row = (x[queries[row] == own[:, 0]] for x in (own, row))
-        mask = torch.zeros(
-            len(queries), len(self.any) + len(seen), dtype=torch.bool, device=own.device
-        )
-        first = 0
-        for entities in (self.any, seen):
-            place = torch.full((self.num_entities,), -1, device=own.device)
-            place[entities] = torch.arange(len(entities), device=own.device) + first
-            column = place[own[:, 2]]
-            mask[row[column >= 0], column[column >= 0]] = True
-            first += len(entities)
-        return mask
+    def _seen(self, own: Tensor, relation: int, side: Side) -> Tensor:
+        """Return at most ``size`` of the answers of a relation's facts [n, 3], sorted: [k]."""
+        seen: Tensor = torch.unique(own[:, 2])
+        if len(seen) <= self.size:
+            return seen
+        # Of its own seed, so that a fact's features do not depend on what else is asked.
+        rng = generator(self.seed, side, relation)
+        pick = torch.randperm(len(seen), generator=rng)[: self.size].sort().values
+        chosen: Tensor = seen[pick.to(seen.device)]
+        return chosen
 
     def _compare(
         self, table: Tensor, rows: Tensor, target: Tensor, among: Tensor, out: Tensor
@@ -130,6 +120,35 @@ class Comparison:
             above = (part >= score).sum(1)
             out[rows, column] = gap
             out[rows, column + 2] = torch.log((above + 0.5) / (counted + 1.0))
+
+
+def stored_answers(facts: Tensor, queries: Tensor, entities: Tensor) -> Tensor:
+    """Tell which entities are stored answers of which questions of one relation: bool [q, k].
+
+    Args:
+        facts: the relation's facts as (known, relation, answer) [n, 3].
+        queries: known entities [q], sorted.
+        entities: possible answers [k], sorted.
+    """
+    row, asked = _find(queries, facts[:, 0])
+    column, listed = _find(entities, facts[:, 2])
+    held = asked & listed
+    mask = torch.zeros(len(queries), len(entities), dtype=torch.bool, device=facts.device)
+    mask[row[held], column[held]] = True
+    return mask
+
+
+def _find(ids: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where each wanted id [n] would stand among sorted ids, and whether it is there."""
+    place = torch.searchsorted(ids, wanted.contiguous()).clamp(max=len(ids) - 1)
+    return place, ids[place] == wanted
+
+
+def _count(values: Tensor, wanted: Tensor) -> Tensor:
+    """Count how often each wanted id [m] is among the values [n]: float32 [m]."""
+    values, wanted = values.sort().values, wanted.contiguous()
+    before = torch.searchsorted(values, wanted)
+    return (torch.searchsorted(values, wanted, right=True) - before).float()
 
 
 def _by_relation(asked: Tensor, num_relations: int) -> tuple[Tensor, list[int]]:

@@ -3,13 +3,19 @@
 A wrong fact may be any three names thrown together, a fact with one end replaced by anything, or
 one with an end replaced by something plausible. Pools of such facts can be drawn; what nobody
 knows is how much of each is in the collected facts. With p_c the distribution of the collected
-facts over some bins and p_k that of pool k,
+facts, p_true that of the true ones and p_k that of pool k,
 
-    p_c(b) = beta p_true(b) + sum_k a_k p_k(b)  >=  sum_k a_k p_k(b)     for every bin b,
+    p_c(H) = beta p_true(H) + sum_k a_k p_k(H)      for every set H of facts,
 
-so the largest shares a_k >= 0 that fit under p_c everywhere are the most noise the facts could
-hold: a linear program. Where true facts leave some bins empty it is also what they do hold.
-The bins are the leaves of a decision tree that tells the pools and the collected facts apart.
+and where no true facts lie the shares a_k are all that is left. Each pool j gives such sets: a
+classifier tells its facts from the collected ones, and H_j(c) holds what scores below the c-th
+quantile of the pool, for c up to a half. One equation a pool, as many as there are shares::
+
+    p_c(H_j) / p_j(H_j) = sum_k a_k p_k(H_j) / p_j(H_j),      a_k >= 0
+
+by least squares. Wide sets have many facts and some true ones among them, narrow ones few of
+either, so the equation of a pool is the mean over c with the weights of
+:func:`npugraph.priors.threshold_weights`.
 """
 
 from __future__ import annotations
@@ -19,13 +25,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from sklearn.tree import DecisionTreeClassifier
+from scipy.optimize import nnls
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from npugraph.errors import DataError
+from npugraph.priors import threshold_weights
+from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
+
+# Quantiles of a pool below which facts are counted.
+LOW_ENDS = np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5])
+# Pull of the shares to 0, and so to one another where features cannot tell the kinds apart.
+RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -33,8 +46,8 @@ class NoiseProfile:
     """How much of each kind of wrong facts there seems to be.
 
     Attributes:
-        share: by kind, the most of it that fits under the collected facts.
-        weight: by kind, how much its pool should count; sums to 1 and no kind is left out.
+        share: by kind, its share of the collected facts.
+        weight: by kind, how much its pool should count; sums to 1.
     """
 
     share: dict[str, float]
@@ -46,61 +59,107 @@ def noise_profile(
     collected_fold: Ints,
     pools: Mapping[str, tuple[Floats, Ints]],
     *,
-    leaves: int = 64,
-    tolerance: float = 1.0,
-    floor: float = 0.02,
+    most: int = 30_000,
+    rounds: int = 40,
     seed: int = 0,
 ) -> NoiseProfile:
     """Estimate the noise profile of collected facts from features and folds.
 
+    The weights go with the squares of the shares: a few true facts in the low end of a kind look
+    like a small share of it, and a pool of the wrong kind does more harm than a missing one.
+
     Args:
         collected: features of the collected facts, [n, f].
         collected_fold: their folds, [n].
-        pools: by kind, features [m, f] and folds [m] of uncollected facts.
-        leaves: bins at most. They are made on half of the folds and counted on the other half,
-            both ways round, so that a bin is not empty because it was made to be.
-        tolerance: how many standard deviations of its count a bin may be overfilled.
-        floor: the least weight of a kind, as a share of all.
-        seed: of the tree, which breaks ties by it.
+        pools: by kind, features [m, f] and folds [m] of uncollected facts. A kind without facts
+            in both halves of the folds gets no share.
+        most: facts of the collected ones, and of each kind, that are used; a sample beyond.
+        rounds: trees a classifier. Each is trained on one half of the folds and judges the other.
+        seed: every draw follows from it.
     """
-    if len(np.unique(collected_fold)) < 2:
+    folds = np.unique(collected_fold)
+    if len(folds) < 2:
         raise DataError("A noise profile needs facts of at least two folds.")
-    folds = [collected_fold, *(fold for _, fold in pools.values())]
-    features = [collected, *(x for x, _ in pools.values())]
-    halves = []
-    for odd in (0, 1):
-        grown = [x[fold % 2 == odd] for x, fold in zip(features, folds, strict=True)]
-        counted = [x[fold % 2 != odd] for x, fold in zip(features, folds, strict=True)]
-        halves.append(_shares(grown, counted, leaves, tolerance, seed))
-    share = np.mean(halves, axis=0)
-    total = share.sum()
-    even = np.full(len(share), 1 / len(share))
-    weight = share / total if total > 0 else even
-    weight = (1 - floor * len(share)) * weight + floor
-    kinds = list(pools)
+    # The halves go by the order of the folds, whatever numbers they have.
+    known = [
+        (features, np.searchsorted(folds, fold) % 2 == 1)
+        for features, fold in ((collected, collected_fold), *pools.values())
+    ]
+    rng = np.random.default_rng(number(seed, "profile"))
+    used = [_some(*sample, most, rng) for sample in known]
+    kinds = [
+        k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()
+    ]
+    if not kinds:
+        raise DataError("A noise profile needs uncollected facts in both halves of the folds.")
+    share = np.zeros(len(pools))
+    share[np.array(kinds) - 1] = _shares([used[0], *(used[k] for k in kinds)], rounds, seed)
+    weight = share**2
+    if not weight.sum():
+        weight[np.array(kinds) - 1] = 1.0
+    weight = weight / weight.sum()
     return NoiseProfile(
-        dict(zip(kinds, share.tolist(), strict=True)),
-        dict(zip(kinds, weight.tolist(), strict=True)),
+        dict(zip(pools, share.tolist(), strict=True)),
+        dict(zip(pools, weight.tolist(), strict=True)),
     )
 
 
-def _shares(
-    grown: list[Floats], counted: list[Floats], leaves: int, tolerance: float, seed: int
-) -> Floats:
-    """Grow bins on some facts, count others in them, and solve the linear program: [kinds]."""
-    label = np.repeat(np.arange(len(grown)), [len(x) for x in grown])
-    each = np.array([1 / max(len(x), 1) for x in grown])
-    tree = DecisionTreeClassifier(
-        max_leaf_nodes=leaves, min_weight_fraction_leaf=0.002, random_state=seed
-    )
-    tree.fit(np.concatenate(grown), label, sample_weight=each[label] * len(label))
-    counts = [np.bincount(tree.apply(x), minlength=tree.tree_.node_count) for x in counted]
-    total = max(len(counted[0]), 1)
-    room = (counts[0] + tolerance * np.sqrt(np.maximum(counts[0], 1))) / total
-    density = np.stack(
-        [count / max(len(x), 1) for count, x in zip(counts[1:], counted[1:], strict=True)], 1
-    )
-    kinds = density.shape[1]
-    result = linprog(-np.ones(kinds), A_ub=density, b_ub=room, bounds=[(0, 1)] * kinds)
-    found: Floats = result.x
-    return np.maximum(found, 0.0)
+Sample = tuple[Floats, NDArray[np.bool_]]
+
+
+def _some(features: Floats, half: NDArray[np.bool_], most: int, rng: np.random.Generator) -> Sample:
+    if len(half) <= most:
+        return features, half
+    chosen = np.sort(rng.permutation(len(half))[:most])
+    return features[chosen], half[chosen]
+
+
+def _shares(samples: list[Sample], rounds: int, seed: int) -> Floats:
+    """Solve for the shares [kinds]; the first sample is the collected facts."""
+    rows, right = [], []
+    for kind in range(1, len(samples)):
+        scores = _scores(samples, kind, rounds, seed)
+        edges = np.quantile(scores[kind], LOW_ENDS)
+        # Ties may put more below a quantile than its name says.
+        mass = _below(scores[kind], edges)
+        density = np.stack([_below(score, edges) / mass for score in scores])
+        count = len(scores[0])
+        weight = threshold_weights(density[0], mass, count)
+        mean = density @ weight
+        variance = max(mean[0], 1 / count) / count * (weight**2 / mass).sum()
+        rows.append(mean[1:] / np.sqrt(variance))
+        right.append(mean[0] / np.sqrt(variance))
+    matrix = np.stack(rows)
+    ridge = RIDGE * float(np.abs(matrix).max()) * np.eye(len(matrix))
+    padded = np.concatenate([right, np.zeros(len(matrix))])
+    found: Floats = nnls(np.concatenate([matrix, ridge]), padded)[0]
+    return np.minimum(found, 1.0)
+
+
+def _below(score: Floats, edges: Floats) -> Floats:
+    """Return the share of scores [n] at or below each edge [t]: [t]."""
+    shares: Floats = np.searchsorted(np.sort(score), edges, side="right") / len(score)
+    return shares
+
+
+def _scores(samples: list[Sample], kind: int, rounds: int, seed: int) -> list[Floats]:
+    """Score all samples by how collected they look beside one kind, each half by the other's."""
+    scores = [np.zeros(len(half)) for _, half in samples]
+    for side in (False, True):
+        parts = [samples[k][0][samples[k][1] == side] for k in (0, kind)]
+        label = np.repeat([True, False], [len(part) for part in parts])
+        model = HistGradientBoostingClassifier(
+            max_iter=rounds,
+            learning_rate=0.1,
+            max_leaf_nodes=15,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=number(seed, "profile", kind) % 2**31,
+        )
+        each = np.where(label, len(parts[1]), len(parts[0])) * 2.0 / len(label)
+        model.fit(np.concatenate(parts), label, sample_weight=each)
+        for score, (features, half) in zip(scores, samples, strict=True):
+            other = half != side
+            if other.any():
+                score[other] = model.decision_function(features[other])
+    return scores

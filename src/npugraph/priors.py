@@ -234,14 +234,14 @@ class _Floor:
         edges = np.concatenate([[0.0], grid, [1.0]])
         share = np.histogram(position, edges)[0] / len(position)
         below = np.cumsum(share)[:-1] / grid
-        weight = _threshold_weights(below, grid, len(position))
+        weight = threshold_weights(below, grid, len(position))
         value = min(float(weight @ below), MOST)
         # Both sides are drawn again; the weights are chosen anew each time, as they were once.
         drawn = rng.multinomial(len(position), share, settings.resamples).cumsum(axis=1)[:, :-1]
         base = rng.multinomial(references, np.diff(edges), settings.resamples).cumsum(axis=1)
         base_share = np.maximum(base[:, :-1], 0.5) / references
         again = drawn / len(position) / base_share
-        weights = _threshold_weights(again, grid, len(position))
+        weights = threshold_weights(again, grid, len(position))
         tail = (1 - settings.level) / 2
         low, high = np.quantile((weights * again).sum(axis=-1), [tail, 1 - tail])
         low = max(min(low, value) * (1 - settings.mismatch), 0.0)
@@ -277,7 +277,7 @@ class _Floor:
         return replace(self, share=share, down=down, up=up)
 
 
-def _threshold_weights(below: Floats, grid: Floats, count: int) -> Floats:
+def threshold_weights(below: Floats, grid: Floats, count: int) -> Floats:
     """Weigh thresholds [..., t] by 1 / (variance + bias^2) of F(c) / c.
 
     F(c) / c rises with c as true facts come in, while its variance falls. As in Storey's choice

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+from torch import Tensor
 
 from npugraph.evaluation import index_of_known
-from npugraph.speculative import SpeculativeSystem
+from npugraph.system import Model
 from npugraph.train import Fitted
+
+# How many facts are scored at once.
+CHUNK = 2**16
 
 
 def score_table(fitted: Fitted, table: pa.Table) -> pa.Table:
@@ -30,12 +34,9 @@ def score_table(fitted: Fitted, table: pa.Table) -> pa.Table:
     )
     facts = graph.encode(table.filter(known)).to(fitted.system.device)
     collected = index_of_known(fitted, parts=("train",)).contains(facts)
-    score = torch.cat([fitted.system.score(part) for part in torch.split(facts, 2**16)] or [facts])
-    columns = {"score": score.double().cpu().numpy(), "collected": collected.cpu().numpy()}
-    if isinstance(fitted.system, SpeculativeSystem):
-        columns["probability"] = fitted.system.probability(facts, collected).cpu().numpy()
+    columns = _scores(fitted.system, facts, collected)
     place = pc.if_else(known, pc.subtract(pc.cumulative_sum(known.cast(pa.int64())), 1), None)
-    spread = {name: pa.array(values).take(place) for name, values in columns.items()}
+    spread = {name: pa.array(values.cpu().numpy()).take(place) for name, values in columns.items()}
     return pa.table(
         {
             **{name: table[name] for name in ("head", "relation", "tail")},
@@ -44,3 +45,17 @@ def score_table(fitted: Fitted, table: pa.Table) -> pa.Table:
             "collected": pc.fill_null(spread["collected"], False),
         }
     )
+
+
+def _scores(system: Model, facts: Tensor, collected: Tensor) -> dict[str, Tensor]:
+    """Score facts [n, 3], some at a time; the probability is there where the system has one."""
+    chunks = list(zip(torch.split(facts, CHUNK), torch.split(collected, CHUNK), strict=True))
+    columns = {
+        "score": torch.cat([system.score(part) for part, _ in chunks]).double(),
+        "collected": collected,
+    }
+    found = [system.probability(part, mask) for part, mask in chunks]
+    probability = [part for part in found if part is not None]
+    if probability:
+        columns["probability"] = torch.cat(probability).double()
+    return columns

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Lookup, NeighbourAttention
-from npugraph.graph import Side
+from npugraph.graph import Side, TripleIndex
 from npugraph.objectives import Heads
 from npugraph.posterior import Posterior, health
-from npugraph.samplers import Uncollected
+from npugraph.samplers import Uncollected, collected, draw_shared
 from npugraph.scorers import TwoHeads
 from npugraph.system import Model
 from npugraph.training import Training
@@ -113,12 +113,14 @@ class SelfTraining:
         warmup: epochs with random uncollected facts and first neighbour sets; None: for ever.
         top_share: share of K that is taken from the most probable of a pool, after the warm-up.
         pool: candidates a collected fact and side, as a multiple of K / 2.
+        share: collected facts that share their random uncollected ones; 1: each has its own.
     """
 
     negatives: int = 50
     warmup: int | None = 50
     top_share: float = 0.5
     pool: int = 4
+    share: int = 1
 
     def half(self, side: Side) -> int:
         """Return how many of the K replace that side; an odd one replaces the tail."""
@@ -151,6 +153,7 @@ class SpeculativeTraining(Training):
         self.choose_neighbours = choose_neighbours
         self.level_weight = level_weight
         self.sampler = Uncollected(facts, system.num_entities, system.num_relations)
+        self.index = TripleIndex(facts, system.num_entities, system.num_relations)
         self.top: tuple[Tensor, Tensor] | None = None
         self.latest: tuple[Tensor, Tensor] | None = None
 
@@ -170,10 +173,21 @@ class SpeculativeTraining(Training):
         """Return half of K entities a fact that make uncollected facts, the chosen ones first."""
         count = self.plan.half(side)
         if self.top is None:
-            return self.sampler.draw(facts, side, count, rng)
+            return self._draw_random(facts, side, count, rng)
         chosen = self.top[0 if side == "tail" else 1][rows]
-        rest = self.sampler.draw(facts, side, count - chosen.shape[1], rng)
+        rest = self._draw_random(facts, side, count - chosen.shape[1], rng)
         return torch.cat([chosen.long(), rest], 1)
+
+    def _draw_random(self, facts: Tensor, side: Side, count: int, rng: torch.Generator) -> Tensor:
+        """Draw for each fact or each run of ``share`` facts; its own entity stands for none."""
+        if self.plan.share == 1:
+            return self.sampler.draw(facts, side, count, rng)
+        if self.index.keys.device != facts.device:
+            self.index = self.index.to(facts.device)
+        ids = draw_shared(len(facts), self.system.num_entities, count, self.plan.share, rng)
+        own = facts[:, 2:] if side == "tail" else facts[:, :1]
+        each = ids.repeat_interleave(len(facts) // len(ids), 0)
+        return torch.where(collected(self.index, facts, ids, side), own, each)
 
     @torch.no_grad()
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:

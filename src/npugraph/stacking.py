@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from npugraph.errors import DataError
+from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
@@ -46,6 +47,8 @@ def stack(
     weight: Mapping[str, float],
     *,
     rounds: int = 80,
+    floor: float = 0.01,
+    most: int = 60_000,
     seed: int = 0,
 ) -> Stack:
     """Train the classifiers.
@@ -54,23 +57,35 @@ def stack(
         collected: features of the collected facts, [n, f].
         collected_fold: their folds, [n].
         pools: by kind, features [m, f] and folds [m] of uncollected facts.
-        weight: by kind, how much its pool counts.
+        weight: by kind, how much its pool counts; sums to 1.
         rounds: trees a classifier.
-        seed: of the classifiers.
+        floor: the least weight of a kind, so that every kind of uncollected fact has been seen.
+        most: collected and uncollected facts that a classifier learns from; a sample beyond.
+        seed: every draw follows from it.
     """
     models = {}
+    weight = {kind: max(weight[kind], floor) for kind in pools}
+    rng = np.random.default_rng(number(seed, "stack"))
     for fold in np.unique(collected_fold):
-        parts = [collected[collected_fold != fold]]
-        weights = [np.full(len(parts[0]), 1 / max(len(parts[0]), 1))]
+        parts = [_some(collected[collected_fold != fold], most, rng)]
+        weights = [np.ones(len(parts[0]))]
         for kind, (features, of_fold) in pools.items():
-            parts.append(features[of_fold != fold])
+            # A kind that hardly counts needs few rows, but enough to be seen.
+            size = round(most * max(weight[kind], 0.05))
+            parts.append(_some(features[of_fold != fold], size, rng))
             weights.append(np.full(len(parts[-1]), weight[kind] / max(len(parts[-1]), 1)))
-        models[int(fold)] = _fit(parts, weights, rounds, seed)
+        models[int(fold)] = _fit(parts, weights, rounds, number(seed, "stack", int(fold)) % 2**31)
     return Stack(
         models,
         _by_fold(models, collected, collected_fold),
         {kind: _by_fold(models, x, fold) for kind, (x, fold) in pools.items()},
     )
+
+
+def _some(features: Floats, most: int, rng: np.random.Generator) -> Floats:
+    if len(features) <= most:
+        return features
+    return features[np.sort(rng.permutation(len(features))[:most])]
 
 
 def _fit(
@@ -112,9 +127,12 @@ def mixed_pool(
 ) -> dict[str, Ints]:
     """Choose from each pool so that the kinds stand to each other as their weights: places [m].
 
-    The largest such choice without repeats is taken.
+    The largest such choice without repeats is taken, but a kind of little weight may be short of
+    facts: where it has less than its due, all of it is taken.
     """
-    size = min(len(pool) / weight[kind] for kind, pool in pools.items())
+    size = max(
+        (min(len(pool) / weight[kind], 10 * len(pool)) for kind, pool in pools.items() if weight[kind] > 0 and len(pool)), default=0.0
+    )
     return {
         kind: np.sort(rng.permutation(len(pool))[: int(size * weight[kind])])
         for kind, pool in pools.items()

@@ -113,7 +113,11 @@ def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.O
         graphs = settings.cuda_graph and training.system.device.type == "cuda"
         options = {"capturable": graphs, "fused": True}
     groups = training.parameter_groups()
-    return kinds[settings.optimizer](groups, lr=settings.learning_rate, **options)
+    optimizer = kinds[settings.optimizer](groups, lr=settings.learning_rate, **options)
+    for group in optimizer.param_groups:
+        # A group may have a step size of its own; what it starts from follows from the settings.
+        group["initial_lr"] = group["lr"]
+    return optimizer
 
 
 def _open_run(
@@ -217,10 +221,12 @@ class _Trainer:
         if self.settings.decay_at == 0 or epoch < first:
             return
         if epoch == first:
-            self.optimizer.state.clear()
+            # Not state.clear(): Adagrad keeps state from its making on.
+            fresh = make_optimizer(self.training, self.settings)
+            self.optimizer.load_state_dict(fresh.state_dict())
             self.stepper.forget()
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate / 10
+            group["lr"] = group["initial_lr"] / 10
 
     def _validate(self) -> dict[str, Any]:
         """Rank the validation facts, filtered by train and valid alone; remember the best."""

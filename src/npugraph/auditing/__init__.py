@@ -7,7 +7,7 @@ facts, and given the probability that it is true, with the two priors estimated.
 from __future__ import annotations
 
 from npugraph.auditing.files import write_audit
-from npugraph.auditing.run import Audit, Stage, audit
+from npugraph.auditing.run import Audit, Stage, audit, whole_graph
 from npugraph.auditing.settings import AuditSettings, Plan, make_plan, suited_settings
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "audit",
     "make_plan",
     "suited_settings",
+    "whole_graph",
     "write_audit",
 ]

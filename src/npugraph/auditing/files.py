@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-import torch
 
 from npugraph.io import write_table, write_text
 from npugraph.report import write_report
@@ -26,7 +25,8 @@ LISTED = (*FACT, "probability", "low", "high", "score")
 def write_audit(audit: Audit, folder: Path, **known: Any) -> dict[str, Any]:
     """Write every file of an audit; return its summary. ``known`` truths go to the report.
 
-    - suspects.tsv, missing.tsv: the review lists, most probable first;
+    - suspects.tsv: stored facts to review, most probably wrong first;
+    - missing.tsv: facts that are not stored, most probably true first;
     - posterior.parquet: every input row and every proposed fact with its probability;
     - cleaned.tsv and quarantine.tsv: the input rows, cut in two by the target precision;
     - patch.json: what was taken out, and how to undo it;
@@ -42,8 +42,10 @@ def write_audit(audit: Audit, folder: Path, **known: Any) -> dict[str, Any]:
     write_table(audit.missing.select(list(LISTED)), folder / "missing.tsv", header=True)
     pyarrow.parquet.write_table(audit.posterior, folder / "posterior.parquet")
     kept, taken = _cut(audit)
-    write_table(kept, folder / "cleaned.tsv", header=False)
-    write_table(taken, folder / "quarantine.tsv", header=False)
+    # Columns beyond the three would be misread without their names.
+    named = kept.num_columns > len(FACT)
+    write_table(kept, folder / "cleaned.tsv", header=named)
+    write_table(taken, folder / "quarantine.tsv", header=named)
     write_text(folder / "patch.json", json.dumps(_patch(audit), indent=1) + "\n")
     write_report(data, folder / "report.html")
     result = summary(audit)
@@ -68,22 +70,24 @@ def _with_correction(table: pa.Table, rows: tuple[Any, ...]) -> pa.Table:
 
 def _cut(audit: Audit) -> tuple[pa.Table, pa.Table]:
     """Return the input rows to keep and those to put in quarantine, in the input's order."""
-    index = audit.crossfit.folds.graph.index()
-    place = torch.searchsorted(index.keys, index.key(audit.graph.facts)).numpy()
-    out = np.isin(place, audit.quarantine["row"].to_numpy())
+    out = np.isin(audit.place, audit.quarantine["row"].to_numpy())
     table = audit.graph.to_table()
     return table.filter(pa.array(~out)), table.filter(pa.array(out))
 
 
 def _patch(audit: Audit) -> dict[str, Any]:
     """Return what cleaning does to the input, so that it can be undone or done elsewhere."""
-    rows = audit.quarantine
+    records: dict[int, list[int]] = {}
+    for place, record in zip(audit.place.tolist(), audit.graph.rows.tolist(), strict=True):
+        records.setdefault(place, []).append(record)
     return {
-        "what": "Facts taken out of the input. To undo, add 'removed' to cleaned.tsv.",
+        "what": "Facts taken out of the input. To undo, add each fact of 'removed' to cleaned.tsv "
+        "as often as it has 'rows', the numbers of its records in the input.",
         "graph": audit.name,
         "target_precision": audit.settings.target_precision,
         "removed": [
-            {name: row[name] for name in (*FACT, "probability")} for row in rows.to_pylist()
+            {**{name: row[name] for name in (*FACT, "probability")}, "rows": records[row["row"]]}
+            for row in audit.quarantine.to_pylist()
         ],
         "added": [],
     }

@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from npugraph.features import stored_answers
 from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
 from npugraph.system import Model
 
@@ -52,13 +53,17 @@ def propose(
     if not found:
         return graph.facts[:0]
     everything, value = torch.cat(found), torch.cat(chance)
-    order = torch.argsort(value, descending=True, stable=True)[:most]
-    index_key = graph.index().key(everything[order])
-    return everything[order[_first(index_key)]]
+    order = torch.argsort(value, descending=True, stable=True)
+    # Both questions of a fact may have found it.
+    return everything[order[first_of_each(graph.index().key(everything[order]))]][:most]
 
 
-def _first(key: Tensor) -> Tensor:
-    """Return the places where each distinct key first stands, in order."""
+def first_of_each(key: Tensor) -> Tensor:
+    """Return the places where each distinct key [n] first stands, in order.
+
+    >>> first_of_each(torch.tensor([7, 3, 7, 5])).tolist()
+    [0, 1, 3]
+    """
     distinct, inverse = torch.unique(key, return_inverse=True)
     place = torch.full((len(distinct),), len(key))
     return place.scatter_reduce(0, inverse, torch.arange(len(key)), "amin").sort().values
@@ -79,12 +84,9 @@ def _best(
     for part in torch.split(queries, max(1, TABLE // len(role))):
         known = part.to(device)
         scores = system.score_among(known, torch.full_like(known, relation), side, role.to(device))
-        scores = scores.float()
-        row = torch.searchsorted(part, own[:, 0].contiguous()).clamp(max=len(part) - 1)
-        column = torch.searchsorted(role, own[:, 2].contiguous()).clamp(max=len(role) - 1)
-        held = (part[row] == own[:, 0]) & (role[column] == own[:, 2])
-        level = torch.logsumexp(scores, 1, keepdim=True)
-        scores[row[held].to(device), column[held].to(device)] = -torch.inf
+        level = torch.logsumexp(scores.float(), 1, keepdim=True)
+        stored = stored_answers(own, part, role).to(device)
+        scores = scores.float().masked_fill(stored, -torch.inf)
         if not loops:
             scores.masked_fill_(known.unsqueeze(1) == role.to(device), -torch.inf)
         best, place = scores.topk(keep, 1)

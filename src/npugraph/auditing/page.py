@@ -10,7 +10,8 @@ import pyarrow as pa
 import torch
 
 from npugraph.crossfit import KINDS
-from npugraph.explain import CollectionModel, Explanation
+from npugraph.explain import Alternative, CollectionModel, Explanation
+from npugraph.graph import KnowledgeGraph
 from npugraph.report import (
     Coefficient,
     Correction,
@@ -107,6 +108,13 @@ def warnings(audit: Audit) -> tuple[str, ...]:
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
             f"{1 - beta.low:.1%}; probabilities move with it."
         )
+    low, high = (float(audit.missing[name].to_numpy().sum()) for name in ("low", "high"))
+    if high - low > len(audit.missing) / 2:
+        found.append(
+            f"How many of the {len(audit.missing):,} proposed missing facts are true is hardly "
+            f"known: between {low:,.0f} and {high:,.0f}. Trust the order of that list, not its "
+            "probabilities; of a graph that lacks nothing, none is true."
+        )
     counts = np.bincount(audit.collected.facts[:, 1].numpy())
     rare = int(((counts > 0) & (counts < RARE)).sum())
     if rare:
@@ -118,8 +126,8 @@ def warnings(audit: Audit) -> tuple[str, ...]:
     lonely = int((ends == 1).sum())
     if lonely:
         found.append(
-            f"{lonely:,} of {int((ends > 0).sum()):,} entities stand in one fact only. The system "
-            "that judges such a fact has never seen the entity, so its score is a guess."
+            f"{lonely:,} of {int((ends > 0).sum()):,} entities are in one fact only. The system "
+            "that judges that fact has never seen the entity, so its score is a guess."
         )
     return tuple(found)
 
@@ -132,29 +140,51 @@ def _rows(
     marks: frozenset[tuple[str, str, str]],
 ) -> tuple[FactRow, ...]:
     rows: list[FactRow] = []
+    graph = audit.crossfit.folds.graph
     for row in table.to_pylist():
         fact = (row["head"], row["relation"], row["tail"])
         evidence, correction = Evidence(), None
         if len(rows) < audit.settings.explained:
             found = audit.explain(judged.facts[row["row"]])
-            evidence = sentences(found)
-            correction = _correction(found) if suspects else None
+            better = _better(found, graph)
+            evidence = sentences(found, better)
+            correction = _correction(better) if suspects else None
         probability = Estimate(row["probability"], row["low"], row["high"])
         mark = "planted" if fact in marks else ""
         rows.append(FactRow(*fact, probability, row["score"], correction, evidence, mark))
     return tuple(rows)
 
 
-def _correction(found: Explanation) -> Correction | None:
+def _better(found: Explanation, graph: KnowledgeGraph) -> list[Alternative]:
+    """Return the alternatives that score higher and make sense, best first.
+
+    Such an entity stands in this relation elsewhere, on the same side, and is not the other end.
+    """
+    head, relation, tail = found.ids
+    mine = graph.facts[graph.facts[:, 1] == relation]
+    better = []
+    for item in found.alternatives:
+        column, other = (0, tail) if item.side == "head" else (2, head)
+        entity = graph.entities.id(item.fact[column])
+        if item.gain > 0 and entity != other and bool((mine[:, column] == entity).any()):
+            better.append(item)
+    return sorted(better, key=lambda item: -item.gain)
+
+
+def _correction(better: list[Alternative]) -> Correction | None:
     """Return the best alternative that would be a new fact: one that is stored repairs nothing."""
-    for item in found.corrections:
+    for item in better:
         if not item.collected:
-            return Correction(item.side, item.fact[0 if item.side == "head" else 2])
+            return Correction(item.side, _end(item.fact, item.side))
     return None
 
 
-def sentences(found: Explanation) -> Evidence:
-    """Put an explanation into short sentences."""
+def _end(fact: tuple[str, str, str], side: str) -> str:
+    return fact[0 if side == "head" else 2]
+
+
+def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
+    """Put an explanation, and the alternatives that fit better, into short sentences."""
     supporting = []
     for item in found.supporting:
         way = " and ".join(f"({', '.join(fact)})" for fact in item.ways[0]) if item.ways else ""
@@ -173,17 +203,16 @@ def sentences(found: Explanation) -> Evidence:
         for u in found.usage
     ]
     usual += [
-        f"as {side} the fact ranks {rank:,.10g} of all entities"
+        f"{_end(found.fact, side)} ranks {rank:,.10g} as the {side}, among the entities that are "
+        "not stored there"
         for side, rank in found.ranks.items()
     ]
-    better = [
-        f"{item.side} {item.fact[0 if item.side == 'head' else 2]}"
-        + (" (stored)" if item.collected else "")
-        for item in found.alternatives
-        if item.gain > 0
+    fitting = [
+        f"{item.side} {_end(item.fact, item.side)}" + (" (stored)" if item.collected else "")
+        for item in better
     ]
     against = tuple(item.text for item in found.contradicting)
-    return Evidence(tuple(supporting), against, tuple(usual), tuple(better[:10]))
+    return Evidence(tuple(supporting), against, tuple(usual), tuple(fitting))
 
 
 def _yield(audit: Audit, marks: frozenset[tuple[str, str, str]]) -> tuple[YieldPoint, ...]:
@@ -246,8 +275,12 @@ def summary(audit: Audit) -> dict[str, Any]:
         "noise_profile": {k: round(v, 5) for k, v in audit.profile.share.items()},
         "suspects": len(audit.suspects),
         "expected_wrong": float((1 - audit.suspects["probability"].to_numpy()).sum()),
+        "expected_wrong_low": float((1 - audit.suspects["high"].to_numpy()).sum()),
+        "expected_wrong_high": float((1 - audit.suspects["low"].to_numpy()).sum()),
         "quarantined": len(audit.quarantine),
         "missing": len(audit.missing),
         "expected_true": float(audit.missing["probability"].to_numpy().sum()),
+        "expected_true_low": float(audit.missing["low"].to_numpy().sum()),
+        "expected_true_high": float(audit.missing["high"].to_numpy().sum()),
         "warnings": list(warnings(audit)),
     }

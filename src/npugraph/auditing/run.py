@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from npugraph.auditing.missing import propose
+from npugraph.auditing.missing import first_of_each, propose
 from npugraph.auditing.settings import SEARCH, AuditSettings, check, searches, suited_settings
 from npugraph.crossfit import CrossFit, Judged, cross_fit, make_folds
 from npugraph.detection import find_missing_facts, find_suspect_facts
@@ -117,15 +117,19 @@ class Audit:
             self._table(self.proposed),
             self.proposed.probability,
             score=self.proposed.score,
-            budget=max(self.settings.missing, 1),
+            budget=self.settings.missing,
         )
+
+    @cached_property
+    def place(self) -> NDArray[np.int64]:
+        """Where the fact of each input row [n] stands among the distinct collected ones."""
+        index = self.crossfit.folds.graph.index()
+        return torch.searchsorted(index.keys, index.key(self.graph.facts)).numpy()
 
     @cached_property
     def posterior(self) -> pa.Table:
         """Every input row and every proposed fact, with its probability."""
-        index = self.crossfit.folds.graph.index()
-        place = torch.searchsorted(index.keys, index.key(self.graph.facts)).numpy()
-        rows = self._table(self.collected).take(pa.array(place))
+        rows = self._table(self.collected).take(pa.array(self.place))
         known = rows.append_column("collected", pa.array(np.ones(len(rows), dtype=bool)))
         new = self._table(self.proposed)
         new = new.append_column("collected", pa.array(np.zeros(len(new), dtype=bool)))
@@ -164,17 +168,18 @@ class Audit:
     def explain(self, fact: tuple[str, str, str] | Tensor, top: int = 5) -> Explanation:
         """Return the evidence about one fact, given as labels or ids.
 
-        A collected fact is ranked by the system that never saw it.
+        A collected fact is ranked by the system that never saw it, a proposed one by the system
+        that found it.
         """
         if not isinstance(fact, Tensor):
             head, relation, tail = fact
             entities, relations = self.graph.entities, self.graph.relations
             fact = torch.tensor([entities.id(head), relations.id(relation), entities.id(tail)])
-        index = self.crossfit.folds.graph.index()
         fold = 0
-        if bool(index.contains(fact.unsqueeze(0))):
-            place = torch.searchsorted(index.keys, index.key(fact.unsqueeze(0)))
-            fold = int(self.crossfit.folds.fold[place])
+        for judged in (self.collected, self.proposed):
+            place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
+            if place:
+                fold = int(judged.fold[place[0]])
         return self._explainers[fold].explain(fact, top=top)
 
     def report_data(self, **known: Any) -> ReportData:
@@ -211,7 +216,13 @@ def audit(
     """
     settings = settings or AuditSettings()
     check(settings)
-    name, whole = _whole(graph)
+    whole = whole_graph(graph)
+    name = whole.source or "graph"
+    if len(whole.index()) < LEAST_FACTS:
+        raise DataError(
+            f"{name!r} holds {len(whole.index())} distinct facts; an audit compares facts with "
+            f"one another and needs at least {LEAST_FACTS}."
+        )
     say = stage or (lambda name, progress: None)
     training = suited_settings(whole, settings, changes)
     training, chosen = _choose(whole, settings, training, changes or {}, say)
@@ -230,17 +241,29 @@ def audit(
     return _judge(name, whole, settings, training, fitted, protected, chosen, say)
 
 
-def _whole(graph: KnowledgeGraph | Splits) -> tuple[str, KnowledgeGraph]:
-    if isinstance(graph, Splits):
-        name, whole = graph.name, graph.train.with_facts(graph.all_facts(), graph.name)
-    else:
-        name, whole = graph.source or "graph", graph
-    if len(whole.index()) < LEAST_FACTS:
-        raise DataError(
-            f"{name!r} holds {len(whole.index())} distinct facts; an audit compares facts with "
-            f"one another and needs at least {LEAST_FACTS}."
-        )
-    return name, whole
+def whole_graph(graph: KnowledgeGraph | Splits) -> KnowledgeGraph:
+    """Return all facts of a graph, with what the input said about each.
+
+    Where the parts were cut from one file, the rows are in the order of that file again;
+    otherwise train comes first, then valid, then test.
+    """
+    if isinstance(graph, KnowledgeGraph):
+        return graph
+    parts = list(graph.parts().values())
+    confidence = _joined([part.confidence for part in parts])
+    label = _joined([part.label for part in parts])
+    rows = torch.cat([part.rows for part in parts])
+    facts = graph.all_facts()
+    one_file = graph.train.source and len({part.source for part in parts}) == 1
+    whole = KnowledgeGraph(
+        graph.train.entities, graph.train.relations, facts, confidence, label, rows, graph.name
+    )
+    return whole.select(torch.argsort(rows, stable=True)) if one_file else whole
+
+
+def _joined(columns: list[Tensor | None]) -> Tensor | None:
+    given = [column for column in columns if column is not None]
+    return torch.cat(given) if len(given) == len(columns) else None
 
 
 def _choose(
@@ -251,7 +274,7 @@ def _choose(
     say: Stage,
 ) -> tuple[TrainSettings, tuple[tuple[dict[str, Any], float], ...]]:
     """On small graphs, let the validation MRR on the first fold choose among a few settings."""
-    if not searches(graph, settings) or "n3" in changes:
+    if not searches(graph, settings, changes):
         return training, ()
     splits = make_folds(graph, settings.folds, settings.seed).splits(0, 0.05, settings.seed)
     tried = []
@@ -323,14 +346,17 @@ def _candidates(
 ) -> tuple[Tensor, NDArray[np.int64], Floats]:
     """Return candidates for missing facts [m, 3], whose system found them, and their features."""
     facts, folds, features = [], [], []
+    graph = fitted.folds.graph
     count = len(fitted.systems) if settings.missing else 0
     for fold in range(count):
         most = max(20 * settings.missing // count, 1000)
-        graph = fitted.folds.graph
         made = propose(fitted.systems[fold], graph, fold, count, settings.per_question, most)
         facts.append(made)
         folds.append(torch.full((len(made),), fold))
         features.append(fitted.comparison(fold, settings.compared, settings.seed).features(made))
     if not facts:
         return fitted.collected.facts[:0], np.zeros(0, dtype=np.int64), np.zeros((0, 1))
-    return torch.cat(facts), torch.cat(folds).numpy(), torch.cat(features).cpu().numpy()
+    made = torch.cat(facts)
+    # One system may find a fact by its head, another by its tail: the first one judges it.
+    kept = first_of_each(graph.index().key(made))
+    return made[kept], torch.cat(folds)[kept].numpy(), torch.cat(features).cpu()[kept].numpy()

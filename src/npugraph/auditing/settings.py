@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,13 +111,17 @@ def _duration(seconds: float) -> str:
 
 
 def make_plan(
-    graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings, measure: bool = True
+    graph: KnowledgeGraph,
+    settings: AuditSettings,
+    training: TrainSettings,
+    measure: bool = True,
+    changes: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Estimate the cost of an audit from the sizes of the graph, and a speed measured now."""
-    facts = len(graph)
+    facts = len(graph.index())
     width = 2 * getattr(training, "d", 128)
     compared = getattr(training, "negatives", 0) or graph.num_entities
-    systems = settings.folds + (len(SEARCH) if searches(graph, settings) else 0)
+    systems = settings.folds + (len(SEARCH) if searches(graph, settings, changes) else 0)
     per_fact = 2 * 3 * compared * width
     fit = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
     judge = 6 * facts * 2 * 2 * settings.compared * width
@@ -147,15 +152,30 @@ def _multiply_adds_a_second(device: torch.device) -> float:
     return count * 1024**3 / (time.perf_counter() - started)
 
 
-def searches(graph: KnowledgeGraph, settings: AuditSettings) -> bool:
-    """Tell whether validation chooses among a few settings first."""
-    return settings.search and settings.recipe == "complex-n3" and len(graph) <= SEARCH_FACTS
+def searches(
+    graph: KnowledgeGraph, settings: AuditSettings, changes: Mapping[str, Any] | None = None
+) -> bool:
+    """Tell whether validation chooses among a few settings first; what is given stays."""
+    small = settings.recipe == "complex-n3" and len(graph) <= SEARCH_FACTS
+    return settings.search and small and "n3" not in (changes or {})
 
 
 def check(settings: AuditSettings) -> None:
-    """Refuse priors that mean nothing before any work is done."""
+    """Refuse values that mean nothing before any work is done."""
+    for field in dataclasses.fields(settings):
+        value, low, high = getattr(settings, field.name), *map(field.metadata.get, ("low", "high"))
+        # Written so that what is not a number is refused, too.
+        if low is not None and not value >= low:
+            raise SettingsError(f"{field.name}={value} is too small; the least is {low}.")
+        if high is not None and not value <= high:
+            raise SettingsError(f"{field.name}={value} is too large; the most is {high}.")
     for name in ("beta", "alpha"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < 1:
-            raise SettingsError(f"{name}={value} must lie between 0 and 1.")
+            raise SettingsError(f"{name}={value} must lie between 0 and 1, both left out.")
+    if settings.beta is not None and settings.alpha is not None and settings.alpha >= settings.beta:
+        raise SettingsError(
+            f"alpha={settings.alpha} must be below beta={settings.beta}: collected facts are true "
+            "more often than uncollected ones."
+        )
     get_recipe(settings.recipe)

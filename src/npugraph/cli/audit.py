@@ -25,6 +25,7 @@ from npugraph.cli.common import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from torch import Tensor
 
     from npugraph.auditing import Audit, AuditSettings, Stage
@@ -68,12 +69,14 @@ def audit(
     Example: npugraph audit facts.tsv --out audit --budget 200
     """
     from npugraph.auditing import audit as run
-    from npugraph.auditing import make_plan, suited_settings, write_audit
+    from npugraph.auditing import make_plan, suited_settings, whole_graph, write_audit
     from npugraph.errors import SettingsError
     from npugraph.settings import parse_assignments
 
     if out is None:
         raise SettingsError("Say where to write the audit: --out DIR.")
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"--out {out} is a file; give a folder.")
     given = {
         "recipe": recipe,
         "folds": folds,
@@ -89,9 +92,10 @@ def audit(
         splits, truth = _planted(seed)
     else:
         splits = load_graph(graph, header, columns, delimiter, seed)
-    whole = splits.train.with_facts(splits.all_facts(), splits.name)
+    whole = whole_graph(splits)
     guarded = None if protect is None else _read_facts(whole, protect)
-    say(make_plan(whole, settings, suited_settings(whole, settings, changes)).sentence())
+    training = suited_settings(whole, settings, changes)
+    say(make_plan(whole, settings, training, changes=changes).sentence())
     try:
         with _stages(settings) as stage:
             found = run(whole, settings, changes, protected=guarded, out=out, stage=stage)
@@ -113,19 +117,26 @@ def _settings(
     import typing
 
     from npugraph.auditing import AuditSettings
+    from npugraph.auditing.settings import check
+    from npugraph.errors import SettingsError, nearest
     from npugraph.recipes import get_recipe
     from npugraph.settings import make_settings, parse_value
 
     hints = typing.get_type_hints(AuditSettings)
-    changes = {}
-    for name, value in assignments.items():
-        if name in hints:
-            given[name] = parse_value(name, value, hints[name])
-        else:
-            changes[name] = value
-    # A wrong name fails here, before anything is read.
-    make_settings(get_recipe(given["recipe"]).settings, changes)
-    return AuditSettings(**given), changes
+    changes = {name: value for name, value in assignments.items() if name not in hints}
+    for name in assignments.keys() - changes.keys():
+        given[name] = parse_value(name, assignments[name], hints[name])
+    settings = AuditSettings(**given)
+    # What is wrong fails here, before anything is read.
+    check(settings)
+    kind = get_recipe(settings.recipe).settings
+    names = [*hints, *(field.name for field in dataclasses.fields(kind))]
+    for name in changes:
+        if name not in names:
+            hint = nearest(name, names) or f" Known: {', '.join(names)}."
+            raise SettingsError(f"There is no setting {name!r}.{hint}")
+    make_settings(kind, changes)
+    return settings, changes
 
 
 def _planted(seed: int) -> tuple[Splits, Truth]:
@@ -145,9 +156,18 @@ def _planted(seed: int) -> tuple[Splits, Truth]:
 
 
 def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
+    """Read the facts to protect; those that the graph does not hold are said and change nothing."""
+    from npugraph.errors import DataError
     from npugraph.io import ReadOptions, read_table
 
-    return graph.encode(read_table(path, ReadOptions())[0])
+    try:
+        facts = graph.encode(read_table(path, ReadOptions())[0])
+    except DataError as error:
+        raise DataError(f"--protect {path}: {error}") from None
+    absent = int((~graph.index().contains(facts)).sum())
+    if absent:
+        say(f"note: {absent:,} of the {len(facts):,} facts to protect are not in the graph.")
+    return facts
 
 
 @contextmanager
@@ -185,35 +205,53 @@ def _check(found: Audit, truth: Truth) -> dict[str, Any]:
 
 
 def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
-    rows = [
-        [row["head"], row["relation"], row["tail"], row["probability"]]
-        for row in found.suspects.slice(0, 15).to_pylist()
-    ]
-    table("Probably wrong", ("head", "relation", "tail", "P(true)"), rows)
-    rows = [
-        [row["head"], row["relation"], row["tail"], row["probability"]]
-        for row in found.missing.slice(0, 10).to_pylist()
-    ]
-    table("\nProbably missing", ("head", "relation", "tail", "P(true)"), rows)
+    columns = ("head", "relation", "tail", "P(true)", "90% interval")
+    table("Probably wrong", columns, _listed(found.suspects, 15))
     typer.echo("")
+    table("Perhaps missing", columns, _listed(found.missing, 10))
+    typer.echo("")
+    for line in _lines(result):
+        typer.echo(line)
+    for warning in result["warnings"]:
+        typer.echo(f"note: {warning}")
+    typer.echo(f"All of it is in {out}; open {out / 'report.html'} in a browser.")
+
+
+def _listed(facts: pa.Table, count: int) -> list[list[str]]:
+    return [
+        [row["head"], row["relation"], row["tail"], f"{row['probability']:.1%}"]
+        + [f"{row['low']:.0%} to {row['high']:.0%}"]
+        for row in facts.slice(0, count).to_pylist()
+    ]
+
+
+def _lines(result: dict[str, Any]) -> Iterator[str]:
+    """Yield what was found, a sentence a line."""
     if result["identifiable"]:
-        typer.echo(
-            f"About {result['wrong_share']:.1%} of the facts are wrong (90% interval "
-            f"{result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
+        yield (
+            f"About {result['wrong_share']:.1%} of the {result['facts']:,} facts are wrong (90% "
+            f"interval {result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
         )
-    typer.echo(
-        f"Of the {result['suspects']} suspects some {result['expected_wrong']:.0f} are expected to "
-        f"be wrong; {result['quarantined']} facts are in quarantine."
+    yield (
+        f"suspects.tsv: {result['suspects']:,} facts to review, of which about "
+        f"{result['expected_wrong']:,.0f} should be wrong ({result['expected_wrong_low']:,.0f} to "
+        f"{result['expected_wrong_high']:,.0f})."
+    )
+    yield (
+        f"missing.tsv: {result['missing']:,} facts that are not stored, of which about "
+        f"{result['expected_true']:,.0f} should be true ({result['expected_true_low']:,.0f} to "
+        f"{result['expected_true_high']:,.0f})."
+    )
+    yield (
+        f"quarantine.tsv: the {result['quarantined']:,} facts that cleaned.tsv leaves out; "
+        "patch.json says how to undo that."
     )
     if "planted" in result:
         check = result["planted"]
-        typer.echo(
+        yield (
             f"{check['found']} of the {check['planted']} planted facts are among the "
             f"{check['listed']} suspects."
         )
-    for warning in result["warnings"]:
-        typer.echo(f"note: {warning}")
-    typer.echo(f"Open {out / 'report.html'} in a browser.")
 
 
 def explain(

@@ -48,6 +48,7 @@ class NPUGraphSettings(TrainSettings):
     beta: float = setting(0.96, "share of true facts among the collected", low=1e-6, high=1 - 1e-6)
     alpha: float = setting(0.001, "share of true facts among the uncollected", low=1e-9, high=0.999)
     negatives: int = setting(50, "K, uncollected facts beside each collected one", low=2)
+    share: int = setting(1, "facts that share their random uncollected ones", low=1)
     self_training: bool = setting(True, "choose uncollected facts by the posterior after warm-up")
     warmup: int = setting(50, "epochs before self-training", low=0)
     top_share: float = setting(0.5, "share of K chosen by the posterior", low=0, high=1)
@@ -114,6 +115,7 @@ def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTrain
         settings.warmup if settings.self_training else None,
         settings.top_share,
         settings.pool,
+        settings.share,
     )
     return SpeculativeTraining(
         system,

@@ -6,7 +6,7 @@ from npugraph.samplers.base import AllEntities, Candidates, Sampler
 from npugraph.samplers.generator import Generated
 from npugraph.samplers.nscaching import NSCaching
 from npugraph.samplers.sans import SANS, Neighbourhoods, neighbourhoods, walk_ends, within_hops
-from npugraph.samplers.uniform import Uncollected, Uniform, collected
+from npugraph.samplers.uniform import Uncollected, Uniform, collected, draw_shared
 
 __all__ = [
     "SANS",
@@ -19,6 +19,7 @@ __all__ = [
     "Uncollected",
     "Uniform",
     "collected",
+    "draw_shared",
     "neighbourhoods",
     "walk_ends",
     "within_hops",

@@ -105,12 +105,21 @@ class Uniform(Sampler):
             drawn = self.uncollected.draw(facts, side, self.count, rng)
             own = facts[:, 2:] if side == "tail" else facts[:, :1]
             return Candidates(drawn, drawn != own)
-        groups = len(facts) // math.gcd(len(facts), self.share)
-        shape = (groups, self.count)
-        ids = torch.randint(self.num_entities, shape, generator=rng, device=facts.device)
         if self.index.keys.device != facts.device:
             self.index = self.index.to(facts.device)
+        ids = draw_shared(len(facts), self.num_entities, self.count, self.share, rng)
         return Candidates(ids, ~collected(self.index, facts, ids, side))
+
+
+def draw_shared(
+    facts: int, num_entities: int, count: int, share: int, rng: torch.Generator
+) -> Tensor:
+    """Draw ``count`` entities for each run of ``share`` of so many facts: int64 [g, count].
+
+    Where ``share`` does not divide the number of facts, runs are shorter.
+    """
+    groups = facts // math.gcd(facts, share)
+    return torch.randint(num_entities, (groups, count), generator=rng, device=rng.device)
 
 
 def collected(index: TripleIndex, facts: Tensor, ids: Tensor, side: Side) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from npugraph import kernels
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
 from npugraph.scorers.base import Scorer
@@ -83,7 +84,7 @@ class RotatE(Scorer):
             return self.gamma - length
         real, imaginary = gap.chunk(2, -1)
         # The tiny term keeps the gradient of the root finite where the gap is 0.
-        return self.gamma - (real.square() + imaginary.square() + 1e-30).sqrt().sum(-1)
+        return self.gamma - (real.square() + imaginary.square() + TINY).sqrt().sum(-1)
 
     def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
         """Score every entity; a rotation keeps lengths, so a head is found by turning back."""
@@ -106,11 +107,68 @@ def distances(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
     product would be shorter, but loses the digits that decide close ranks.
     """
     trained = torch.is_grad_enabled() and (points.requires_grad or entities.requires_grad)
+    work = points.numel() * entities.shape[-2]
+    if points.dim() == 3 and kernels.usable(work, points, entities):
+        found: Tensor = _Distances.apply(points, entities, norm)  # type: ignore[no-untyped-call]
+        return found
     if trained or points.dim() > 2:
         return _distances_with_gradient(points, entities, norm)
+    if kernels.usable(work, points, entities):
+        return _compiled_table(points, entities, norm)
     if norm != "modulus" and points.device.type != "cpu":
         return _cdist(points, entities, norm)
     return tiled(points, entities, partial(_tile, norm=norm))
+
+
+# Keeps the gradient of the root finite where two complex numbers are the same.
+TINY = 1e-30
+
+
+class _Distances(torch.autograd.Function):
+    """Distances of groups [g, q, w] and [g, e, w], by compiled loops."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+        share = points.shape[1]
+        flat, entities = points.reshape(-1, points.shape[2]).contiguous(), entities.contiguous()
+        out = flat.new_empty(len(flat), entities.shape[1])
+        if norm == "modulus":
+            kernels.run("_modulus_forward", len(flat), 1, flat, entities, share, TINY, out)
+        else:
+            squared = int(norm == "l2")
+            kernels.run("_distance_forward", len(flat), 1, flat, entities, share, squared, out)
+        ctx.save_for_backward(flat, entities, out)
+        ctx.share, ctx.norm = share, norm
+        return out.view(len(entities), share, -1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        flat, entities, out = ctx.saved_tensors
+        slope = grad.reshape(out.shape).contiguous()
+        to_points, to_entities = torch.zeros_like(flat), torch.zeros_like(entities)
+        # A few columns at a time: a candidate's gradient stays in cache over its facts.
+        step, width = kernels.COLUMNS, flat.shape[1]
+        if ctx.norm == "modulus":
+            arguments = (flat, entities, ctx.share, TINY, slope, to_points, to_entities)
+            kernels.run("_modulus_backward", width // 2, step, *arguments)
+        else:
+            if ctx.norm == "l2":
+                slope = torch.where(out > 0, slope / out, 0.0)
+            squared = int(ctx.norm == "l2")
+            arguments = (flat, entities, ctx.share, squared, slope, to_points, to_entities)
+            kernels.run("_distance_backward", width, step, *arguments)
+        return to_points.view(len(entities), ctx.share, -1), to_entities, None
+
+
+def _compiled_table(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+    out = points.new_empty(len(points), len(entities))
+    parts = points.contiguous(), entities.T.contiguous()
+    if norm == "modulus":
+        kernels.run("_modulus_table", len(points), 1, *parts, out, kernels.TILE)
+    else:
+        squared = int(norm == "l2")
+        kernels.run("_distance_table", len(points), 1, *parts, squared, out, kernels.TILE)
+    return out
 
 
 def _tile(points: Tensor, columns: Tensor, norm: Norm) -> Tensor:
@@ -148,4 +206,4 @@ def _distances_with_gradient(points: Tensor, entities: Tensor, norm: Norm) -> Te
         return _cdist(points, entities, norm)
     gap = points.unsqueeze(-2) - entities.unsqueeze(-3)
     real, imaginary = gap.chunk(2, -1)
-    return (real.square() + imaginary.square() + 1e-30).sqrt().sum(-1)
+    return (real.square() + imaginary.square() + TINY).sqrt().sum(-1)

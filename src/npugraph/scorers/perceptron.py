@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from npugraph import kernels
 from npugraph.graph import Side
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.tiles import tiled
@@ -57,6 +58,11 @@ def perceptron_scores(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor
     trained = torch.is_grad_enabled() and any(x.requires_grad for x in (query, entities, weight))
     if trained or query.dim() > 2:
         return torch.relu(query.unsqueeze(-2) + entities.unsqueeze(-3)) @ weight
+    if kernels.usable(query.numel() * len(entities), query, entities, weight):
+        out = query.new_empty(len(query), len(entities))
+        parts = query.contiguous(), entities.T.contiguous(), weight.contiguous()
+        kernels.run("_perceptron_table", len(query), 1, *parts, out, kernels.TILE)
+        return out
     return tiled(query, entities, partial(_tile, weights=weight.tolist()))
 
 
@@ -84,6 +90,10 @@ class _GatheredPerceptron(torch.autograd.Function):
     def forward(ctx: Any, base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(base, table, ids, weight)
         out = base.new_empty(ids.shape)
+        if kernels.usable(ids.numel() * base.shape[1], base, table, weight):
+            parts = (x.contiguous() for x in (base, table, ids, weight))
+            kernels.run("_gathered_forward", len(ids), 1, *parts, out)
+            return out
         for rows, hidden in _hidden_tiles(base, table, ids):
             torch.bmm(hidden, weight[rows].unsqueeze(-1), out=out[rows].unsqueeze(-1))
         return out
@@ -92,6 +102,12 @@ class _GatheredPerceptron(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         base, table, ids, weight = ctx.saved_tensors
         grad_base, grad_weight = torch.empty_like(base), torch.empty_like(weight)
+        if kernels.usable(ids.numel() * base.shape[1], base, table, weight):
+            grad_table = torch.zeros_like(table)
+            parts = (x.contiguous() for x in (base, table, ids, weight, grad))
+            grads = grad_base, grad_table, grad_weight
+            kernels.run("_gathered_backward", base.shape[1], kernels.COLUMNS, *parts, *grads)
+            return grad_base, grad_table, None, grad_weight
         grad_hidden = base.new_empty(*ids.shape, base.shape[1])
         for rows, hidden in _hidden_tiles(base, table, ids):
             part = grad[rows]

@@ -1,0 +1,298 @@
+"""Loops that PyTorch has no single operation for, compiled for the CPU where numba is installed.
+
+A chain of tensor operations writes and reads each number once an operation; a compiled loop keeps
+it in a register. Every kernel here has a plain PyTorch equivalent beside its caller, which is used
+on other devices, for small work, and without numba (``pip install 'npugraph[fast]'``). Both give
+the same numbers up to rounding; tests hold them to it.
+
+A kernel works on a range of rows or columns, holds no lock, and is called from a few threads at
+once, each with a range of its own: no two threads write the same number, so results do not depend
+on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# Fewer numbers than this are not worth compiling a loop for.
+LEAST_WORK = 2**20
+# Columns that one thread works on at a time: two cache lines of single precision.
+COLUMNS = 32
+# Entities whose scores are summed at once: they stay in a core's own cache.
+TILE = 1024
+
+
+@cache
+def compiled() -> dict[str, Callable[..., None]] | None:
+    """Return the kernels by name, or None where numba is not installed."""
+    try:
+        from numba import njit
+    except ImportError:
+        return None
+    # Sums may be fused and reordered within a vector, but nan and inf mean what they say.
+    build = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+    return {
+        kernel.__name__: build(kernel)
+        for kernel in (
+            _perceptron_table,
+            _gathered_forward,
+            _gathered_backward,
+            _distance_table,
+            _modulus_table,
+            _distance_forward,
+            _distance_backward,
+            _modulus_forward,
+            _modulus_backward,
+        )
+    }
+
+
+def usable(work: int, *tensors: Tensor) -> bool:
+    """Tell whether a kernel should do ``work`` numbers on these tensors."""
+    return (
+        work >= LEAST_WORK
+        and all(t.device.type == "cpu" for t in tensors)
+        and len({t.dtype for t in tensors}) == 1
+        and tensors[0].dtype in (torch.float32, torch.float64)
+        and compiled() is not None
+    )
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="npugraph")
+
+
+def run(name: str, count: int, step: int, *arguments: Tensor | float) -> None:
+    """Call a kernel on ranges of 0..count, each a multiple of ``step``, in torch's threads."""
+    kernels = compiled()
+    assert kernels is not None
+    kernel = kernels[name]
+    arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in arguments]
+    threads = torch.get_num_threads()
+    blocks = -(-count // step)
+    size = max(1, -(-blocks // threads)) * step
+    ranges = [(start, min(start + size, count)) for start in range(0, count, size)]
+    if len(ranges) <= 1:
+        for first, last in ranges:
+            kernel(first, last, *arrays)
+        return
+    jobs = [_pool(threads).submit(kernel, first, last, *arrays) for first, last in ranges]
+    for job in jobs:
+        job.result()
+
+
+def _perceptron_table(
+    first: int, last: int, query: Any, columns: Any, weight: Any, out: Any, tile: int
+) -> None:
+    """out[i, e] = sum_k weight[k] relu(query[i, k] + columns[k, e]) for i in first..last."""
+    units, entities = columns.shape
+    zero = query.dtype.type(0)
+    total = np.zeros(tile, query.dtype)
+    for i in range(first, last):
+        for start in range(0, entities, tile):
+            width = min(tile, entities - start)
+            total[:width] = zero
+            for k in range(units):
+                shift, factor, row = query[i, k], weight[k], columns[k, start : start + width]
+                for e in range(width):
+                    total[e] += factor * max(row[e] + shift, zero)
+            out[i, start : start + width] = total[:width]
+
+
+def _gathered_forward(
+    first: int, last: int, base: Any, table: Any, ids: Any, weight: Any, out: Any
+) -> None:
+    """out[i, k] = sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])."""
+    zero = base.dtype.type(0)
+    for i in range(first, last):
+        for k in range(ids.shape[1]):
+            row = table[ids[i, k]]
+            total = zero
+            for m in range(base.shape[1]):
+                total += weight[i, m] * max(base[i, m] + row[m], zero)
+            out[i, k] = total
+
+
+def _gathered_backward(
+    first: int,
+    last: int,
+    base: Any,
+    table: Any,
+    ids: Any,
+    weight: Any,
+    grad: Any,
+    grad_base: Any,
+    grad_table: Any,
+    grad_weight: Any,
+) -> None:
+    """Add the gradients of :func:`_gathered_forward` in the columns first..last.
+
+    Ranges are of columns, not rows: a row of the table belongs to many facts.
+    """
+    width = last - first
+    zero = base.dtype.type(0)
+    to_base, to_weight = np.zeros(width, base.dtype), np.zeros(width, base.dtype)
+    for i in range(ids.shape[0]):
+        to_base[:] = zero
+        to_weight[:] = zero
+        own, factor = base[i, first:last], weight[i, first:last]
+        for k in range(ids.shape[1]):
+            slope = grad[i, k]
+            row = table[ids[i, k], first:last]
+            target = grad_table[ids[i, k], first:last]
+            for m in range(width):
+                hidden = own[m] + row[m]
+                on = slope if hidden > zero else zero
+                to_base[m] += on
+                to_weight[m] += on * hidden
+                target[m] += on * factor[m]
+        for m in range(width):
+            grad_base[i, first + m] = to_base[m] * factor[m]
+            grad_weight[i, first + m] = to_weight[m]
+
+
+def _distance_table(
+    first: int, last: int, points: Any, columns: Any, squared: int, out: Any, tile: int
+) -> None:
+    """out[i, e] = sum_k |points[i, k] - columns[k, e]|, or the root of the sum of squares."""
+    width, entities = columns.shape
+    zero = points.dtype.type(0)
+    total = np.zeros(tile, points.dtype)
+    for i in range(first, last):
+        for start in range(0, entities, tile):
+            count = min(tile, entities - start)
+            total[:count] = zero
+            for k in range(width):
+                point, row = points[i, k], columns[k, start : start + count]
+                if squared:
+                    for e in range(count):
+                        gap = row[e] - point
+                        total[e] += gap * gap
+                else:
+                    for e in range(count):
+                        total[e] += abs(row[e] - point)
+            if squared:
+                for e in range(count):
+                    out[i, start + e] = np.sqrt(total[e])
+            else:
+                out[i, start : start + count] = total[:count]
+
+
+def _modulus_table(first: int, last: int, points: Any, columns: Any, out: Any, tile: int) -> None:
+    """out[i, e] = sum_k |points[i, k] - columns[k, e]| of complex numbers in two halves."""
+    half, entities = columns.shape[0] // 2, columns.shape[1]
+    total = np.zeros(tile, points.dtype)
+    for i in range(first, last):
+        for start in range(0, entities, tile):
+            count = min(tile, entities - start)
+            total[:count] = points.dtype.type(0)
+            for k in range(half):
+                a, b = points[i, k], points[i, half + k]
+                real = columns[k, start : start + count]
+                imaginary = columns[half + k, start : start + count]
+                for e in range(count):
+                    x, y = real[e] - a, imaginary[e] - b
+                    total[e] += np.sqrt(x * x + y * y)
+            out[i, start : start + count] = total[:count]
+
+
+def _distance_forward(
+    first: int, last: int, points: Any, entities: Any, share: int, squared: int, out: Any
+) -> None:
+    """out[i, k] = distance of points[i] and entities[i // share, k], by rows i."""
+    for i in range(first, last):
+        for k in range(entities.shape[1]):
+            row = entities[i // share, k]
+            total = points.dtype.type(0)
+            if squared:
+                for m in range(points.shape[1]):
+                    gap = points[i, m] - row[m]
+                    total += gap * gap
+                out[i, k] = np.sqrt(total)
+            else:
+                for m in range(points.shape[1]):
+                    total += abs(points[i, m] - row[m])
+                out[i, k] = total
+
+
+def _distance_backward(
+    first: int,
+    last: int,
+    points: Any,
+    entities: Any,
+    share: int,
+    squared: int,
+    slope: Any,
+    grad_points: Any,
+    grad_entities: Any,
+) -> None:
+    """Add the gradients in the columns first..last.
+
+    ``slope`` is the gradient of each distance; for Euclidean ones already divided by the distance.
+    """
+    zero = points.dtype.type(0)
+    for i in range(points.shape[0]):
+        own, to_own = points[i, first:last], grad_points[i, first:last]
+        for k in range(entities.shape[1]):
+            scale = slope[i, k]
+            row = entities[i // share, k, first:last]
+            to_row = grad_entities[i // share, k, first:last]
+            for m in range(last - first):
+                gap = own[m] - row[m]
+                if squared:
+                    change = scale * gap
+                else:
+                    change = scale if gap > zero else (-scale if gap < zero else zero)
+                to_own[m] += change
+                to_row[m] -= change
+
+
+def _modulus_forward(
+    first: int, last: int, points: Any, entities: Any, share: int, tiny: float, out: Any
+) -> None:
+    """As :func:`_distance_forward`, with the sum of moduli of complex numbers in two halves."""
+    half = points.shape[1] // 2
+    small = points.dtype.type(tiny)
+    for i in range(first, last):
+        for k in range(entities.shape[1]):
+            row = entities[i // share, k]
+            total = points.dtype.type(0)
+            for m in range(half):
+                x, y = points[i, m] - row[m], points[i, half + m] - row[half + m]
+                total += np.sqrt(x * x + y * y + small)
+            out[i, k] = total
+
+
+def _modulus_backward(
+    first: int,
+    last: int,
+    points: Any,
+    entities: Any,
+    share: int,
+    tiny: float,
+    slope: Any,
+    grad_points: Any,
+    grad_entities: Any,
+) -> None:
+    """Add the gradients of :func:`_modulus_forward` for the complex columns first..last."""
+    half = points.shape[1] // 2
+    small = points.dtype.type(tiny)
+    for i in range(points.shape[0]):
+        for k in range(entities.shape[1]):
+            scale, g = slope[i, k], i // share
+            for m in range(first, last):
+                x = points[i, m] - entities[g, k, m]
+                y = points[i, half + m] - entities[g, k, half + m]
+                over = scale / np.sqrt(x * x + y * y + small)
+                grad_points[i, m] += over * x
+                grad_points[i, half + m] += over * y
+                grad_entities[g, k, m] -= over * x
+                grad_entities[g, k, half + m] -= over * y
