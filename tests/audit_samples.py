@@ -35,19 +35,21 @@ WRONG: list[Names] = [
     ("person 001", "in country", "Großstadt 2"),
     ("person 004", "citizen of", "person 030"),
     ("Großstadt 4", "knows", "国 2"),
-    ("person 007", "lives in", "国 3"),
+    ("hermit", "lives in", "国 3"),
     ("person 011", "home of", "Großstadt 9"),
 ]
 REPEATED = 4
 
 
-def rows() -> list[Names]:
+def rows(count: int = 36) -> list[Names]:
     """All rows: right, wrong, and the first few once more."""
-    right = people()
+    right = people(count)
     return [*right, *WRONG, *right[:REPEATED]]
 
 
-def graph_of(names: list[Names], *, extra: tuple[str, ...] = (), source: str = "") -> KnowledgeGraph:
+def graph_of(
+    names: list[Names], *, extra: tuple[str, ...] = (), source: str = ""
+) -> KnowledgeGraph:
     """Return a graph of labelled rows; ``extra`` entities are in no fact."""
     entities = Vocabulary.of([e for h, _, t in names for e in (h, t)] + list(extra), "entity")
     relations = Vocabulary.of([r for _, r, _ in names], "relation")

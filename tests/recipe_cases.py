@@ -36,49 +36,59 @@ class RecipeCase:
 COMMON = {"device": "cpu", "batch_size": 64, "validate_every": 4}
 FAST = {"learning_rate": 0.03, "epochs": 12, "d": 16}
 DRAWN = {**FAST, "negatives": 16}
-CONVE = {"width": 16, "height": 4, "filters": 4, "kernel": 3}
-NPU = {**FAST, "epochs": 25, "hidden": 16, "negatives": 16, "warmup": 10, "neighbours": 6}
-NPU |= {"dropout": 0.1, "hidden_dropout": 0.1}
+TRANSLATION = {"d": 16, "epochs": 25, "batch_size": 32}
+COMPGCN = {**FAST, "epochs": 30, "batch_size": 32, "width": 16}
+COMPGCN |= {"dropout": 0.05, "hidden_dropout": 0.05}
+CONVE = {"height": 4, "filters": 4, "kernel": 3, "feature_dropout": 0.05, "decoder_dropout": 0.05}
+NPU = {**DRAWN, "epochs": 25, "batch_size": 32, "hidden": 16, "warmup": 10, "neighbours": 6}
+NPU |= {"dropout": 0.0, "hidden_dropout": 0.0, "init_scale": 0.5}
+# From some starts the two perceptrons only learn which half of the graph an answer is in.
+PERCEPTRON = 0.2
 CASES = {
-    "transe": RecipeCase("transe", {"d": 16, "epochs": 25, "batch_size": 32}),
-    "transr": RecipeCase("transr", {"d": 8, "epochs": 25, "batch_size": 32}),
-    "distmult": RecipeCase("distmult", DRAWN),
+    "transe": RecipeCase("transe", TRANSLATION),
+    "transr": RecipeCase("transr", {**TRANSLATION, "d": 8}),
+    "distmult": RecipeCase("distmult", DRAWN, mrr=0.5),
     "complex": RecipeCase("complex", DRAWN),
     "complex, shared": RecipeCase("complex", {**DRAWN, "share": 8}),
-    "rotate": RecipeCase("rotate", DRAWN),
+    "rotate": RecipeCase("rotate", DRAWN, mrr=0.5),
     "rgcn": RecipeCase("rgcn", {**FAST, "negatives": 4}),
-    "compgcn": RecipeCase("compgcn", {**FAST, **CONVE, "epochs": 30}),
+    "compgcn": RecipeCase("compgcn", {**COMPGCN, **CONVE, "hidden_dropout": 0.0}),
     "compgcn, distmult": RecipeCase(
-        "compgcn", {**FAST, "width": 16, "decoder": "distmult", "composition": "mult"}
+        "compgcn", {**COMPGCN, "decoder": "distmult", "composition": "mult"}
     ),
     "compgcn, transe": RecipeCase(
-        "compgcn",
-        {**FAST, "epochs": 30, "width": 16, "decoder": "transe", "composition": "sub", "gamma": 9.0},
+        "compgcn", {**COMPGCN, "decoder": "transe", "composition": "sub", "gamma": 9.0}
     ),
     "ukge": RecipeCase("ukge", FAST),
     "ukge, rect": RecipeCase("ukge", {**FAST, "link": "rect"}),
     "nscaching": RecipeCase("nscaching", {**FAST, "cache": 6, "extra": 6}),
     "nscaching, transe": RecipeCase(
-        "nscaching",
-        {"d": 16, "epochs": 40, "scorer": "transe", "learning_rate": 0.02, "batch_size": 32},
+        "nscaching", {**TRANSLATION, "epochs": 40, "scorer": "transe", "learning_rate": 0.02}
     ),
-    "sans": RecipeCase("sans", {**DRAWN, "hops": 3, "cap": 30}),
-    # Two steps never leave an entity's own part of this graph: what is outside is not learned.
-    "sans, walks": RecipeCase("sans", {**DRAWN, "kind": "walks", "walks": 50}, mrr=0.45),
+    "sans": RecipeCase("sans", {**DRAWN, "hops": 3, "cap": 30}, mrr=0.5),
+    # Two steps never leave an entity's own half of this graph: the other half is not learned.
+    "sans, walks": RecipeCase("sans", {**DRAWN, "kind": "walks", "walks": 50}, mrr=0.4),
     "puda": RecipeCase("puda", FAST),
-    "npugraph": RecipeCase("npugraph", NPU),
-    "npugraph, closed": RecipeCase("npugraph", {**NPU, "estimate": "closed"}),
-    "npugraph/no-npu": RecipeCase("npugraph/no-npu", NPU),
-    "npugraph/no-lp-encoder": RecipeCase("npugraph/no-lp-encoder", {**NPU, "neighbours": 0}),
-    "npugraph/no-self-training": RecipeCase("npugraph/no-self-training", NPU),
-    "npugraph/printed": RecipeCase("npugraph/printed", NPU),
+    "npugraph": RecipeCase("npugraph", NPU, PERCEPTRON),
+    "npugraph, closed": RecipeCase(
+        "npugraph", {**NPU, "estimate": "closed", "init_scale": 0.1}, PERCEPTRON
+    ),
+    "npugraph, shared": RecipeCase("npugraph", {**NPU, "share": 4}, PERCEPTRON),
+    "npugraph/no-npu": RecipeCase("npugraph/no-npu", NPU, PERCEPTRON),
+    "npugraph/no-lp-encoder": RecipeCase(
+        "npugraph/no-lp-encoder", {**NPU, "neighbours": 0}, PERCEPTRON
+    ),
+    "npugraph/no-self-training": RecipeCase("npugraph/no-self-training", NPU, PERCEPTRON),
+    "npugraph/printed": RecipeCase("npugraph/printed", NPU, PERCEPTRON),
     "npugraph/bilinear": RecipeCase("npugraph/bilinear", NPU),
     "complex-n3": RecipeCase("complex-n3", FAST),
     "complex-n3, drawn": RecipeCase("complex-n3", {**FAST, "negatives": 16, "share": 8}),
     "inverse-rule": RecipeCase("inverse-rule"),
-    # At chance by definition.
+    # At chance by definition: it need not beat itself.
     "random": RecipeCase("random", mrr=0.0),
 }
+# They have no parameters: their loss is 0, and their seed does not change a loss.
+LEARN_NOTHING = ("inverse-rule", "random")
 
 
 @cache
@@ -96,3 +106,30 @@ def groups() -> Splits:
     entities = Vocabulary.of([f"e{i:02}" for i in range(40)], "entity")
     graph = KnowledgeGraph(entities, Vocabulary.of(list("abcd")), torch.tensor(facts))
     return split_facts(graph, valid_share=0.1, test_share=0.1, name="groups")
+
+
+def made_of(facts: list[list[int]], entities: int, relations: int, name: str) -> Splits:
+    """Return splits with the last two facts of a list held out, one each."""
+    words = (Vocabulary.of([f"e{i:02}" for i in range(entities)], "entity"),)
+    words += (Vocabulary.of([f"r{i}" for i in range(relations)], "relation"),)
+    whole = KnowledgeGraph(*words, torch.tensor(facts))
+    number = torch.arange(len(whole))
+    valid, test = (whole.select(number == len(whole) - place) for place in (2, 1))
+    return Splits(name, whole.select(number < len(whole) - 2), valid, test)
+
+
+RING = [[i, 0, (i + 1) % 12] for i in range(12)]
+ODD_GRAPHS = {
+    "one relation": made_of(RING, 12, 1, "one relation"),
+    # Entities 12 to 15 and relation 1 are in no fact.
+    "isolated": made_of(RING, 16, 2, "isolated"),
+    "repeated": made_of(RING[:5] * 3 + RING, 12, 1, "repeated"),
+    # 0 leads everywhere, and everything to 0: nothing is left to draw. 1 leads to itself.
+    "full": made_of(
+        [[0, 0, i] for i in range(6)] + [[i, 0, 0] for i in range(6)] + [[1, 0, 1], [2, 0, 3]] * 2,
+        6,
+        1,
+        "full",
+    ),
+    "one fact": made_of([[0, 0, 1], [1, 0, 2], [2, 0, 0]], 3, 1, "one fact"),
+}

@@ -22,7 +22,11 @@ E, R = 23, 4
 TRAIN = torch.cat([random_facts(90, E - 2, R - 2, 0), torch.tensor([[3, R - 2, 5]])])
 # Also about entities (21, 22) and a relation (3) that no training fact is about.
 ASKED = torch.cat(
-    [random_facts(60, E, R, 1), torch.tensor([[22, 0, 21], [3, R - 2, 5], [4, R - 2, 4]]), TRAIN[:9]]
+    [
+        random_facts(60, E, R, 1),
+        torch.tensor([[22, 0, 21], [3, R - 2, 5], [4, R - 2, 4]]),
+        TRAIN[:9],
+    ]
 )
 
 
@@ -99,8 +103,12 @@ def test_a_small_sample_of_random_entities_is_a_sample() -> None:
     assert len(comparison.any) == len(set(comparison.any.tolist())) == 9
     found = comparison.features(ASKED)
     expected = literal(ASKED, comparison.system, TRAIN, comparison.any)
-    random_only = [FEATURES.index(f"{n}_any_{s}") for n in ("gap", "above") for s in ("tail", "head")]
-    torch.testing.assert_close(found[:, random_only], expected[:, random_only], rtol=1e-4, atol=1e-4)
+    random_only = [
+        FEATURES.index(f"{n}_any_{s}") for n in ("gap", "above") for s in ("tail", "head")
+    ]
+    torch.testing.assert_close(
+        found[:, random_only], expected[:, random_only], rtol=1e-4, atol=1e-4
+    )
 
 
 def test_a_small_sample_of_a_role_holds_entities_of_that_role() -> None:
@@ -122,7 +130,9 @@ def test_features_of_a_fact_do_not_depend_on_what_else_is_asked(
     comparison = compare(system, size)
     alone = torch.cat([comparison.features(fact.unsqueeze(0)) for fact in ASKED])
     torch.testing.assert_close(alone, whole, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(comparison.features(ASKED.flip(0)), whole.flip(0), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        comparison.features(ASKED.flip(0)), whole.flip(0), rtol=1e-5, atol=1e-5
+    )
     monkeypatch.setattr(features, "CHUNK", 3)
     torch.testing.assert_close(comparison.features(ASKED), whole, rtol=1e-5, atol=1e-5)
 
@@ -144,7 +154,9 @@ def test_what_is_in_no_training_fact_counts_zero() -> None:
     named = dict(zip(FEATURES, found.tolist(), strict=True))
     assert all(math.isfinite(value) for value in named.values())
     for side in ("head", "tail"):
-        assert named[f"answers_{side}"] == named[f"role_count_{side}"] == named[f"degree_{side}"] == 0
+        assert (
+            named[f"answers_{side}"] == named[f"role_count_{side}"] == named[f"degree_{side}"] == 0
+        )
         # Nothing is seen in the role: nothing to compare with.
         assert named[f"gap_role_{side}"] == named[f"score_{side}"]
         assert named[f"above_role_{side}"] == pytest.approx(math.log(0.5))

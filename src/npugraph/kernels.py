@@ -37,7 +37,8 @@ def compiled() -> dict[str, Callable[..., None]] | None:
     except ImportError:
         return None
     # Sums may be fused and reordered within a vector, but nan and inf mean what they say.
-    build = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+    # A division by zero gives inf, as in torch; checking for it would keep loops from vectors.
+    build = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"}, error_model="numpy")
     return {
         kernel.__name__: build(kernel)
         for kernel in (
@@ -286,13 +287,16 @@ def _modulus_backward(
     half = points.shape[1] // 2
     small = points.dtype.type(tiny)
     for i in range(points.shape[0]):
+        a, b = points[i, first:last], points[i, half + first : half + last]
+        to_a, to_b = grad_points[i, first:last], grad_points[i, half + first : half + last]
         for k in range(entities.shape[1]):
-            scale, g = slope[i, k], i // share
-            for m in range(first, last):
-                x = points[i, m] - entities[g, k, m]
-                y = points[i, half + m] - entities[g, k, half + m]
+            scale, row, to_row = slope[i, k], entities[i // share, k], grad_entities[i // share, k]
+            real, imaginary = row[first:last], row[half + first : half + last]
+            to_real, to_imaginary = to_row[first:last], to_row[half + first : half + last]
+            for m in range(last - first):
+                x, y = a[m] - real[m], b[m] - imaginary[m]
                 over = scale / np.sqrt(x * x + y * y + small)
-                grad_points[i, m] += over * x
-                grad_points[i, half + m] += over * y
-                grad_entities[g, k, m] -= over * x
-                grad_entities[g, k, half + m] -= over * y
+                to_a[m] += over * x
+                to_b[m] += over * y
+                to_real[m] -= over * x
+                to_imaginary[m] -= over * y

@@ -87,9 +87,7 @@ def noise_profile(
     ]
     rng = np.random.default_rng(number(seed, "profile"))
     used = [_some(*sample, most, rng) for sample in known]
-    kinds = [
-        k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()
-    ]
+    kinds = [k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()]
     if not kinds:
         raise DataError("A noise profile needs uncollected facts in both halves of the folds.")
     share = np.zeros(len(pools))
@@ -136,15 +134,15 @@ def _shares(samples: list[Sample], rounds: int, seed: int) -> Floats:
     return np.minimum(found, 1.0)
 
 
-def _below(score: Floats, edges: Floats) -> Floats:
+def _below(score: Floats, edges: Floats) -> NDArray[np.float64]:
     """Return the share of scores [n] at or below each edge [t]: [t]."""
-    shares: Floats = np.searchsorted(np.sort(score), edges, side="right") / len(score)
+    shares: NDArray[np.float64] = np.searchsorted(np.sort(score), edges, side="right") / len(score)
     return shares
 
 
 def _scores(samples: list[Sample], kind: int, rounds: int, seed: int) -> list[Floats]:
     """Score all samples by how collected they look beside one kind, each half by the other's."""
-    scores = [np.zeros(len(half)) for _, half in samples]
+    scores: list[Floats] = [np.zeros(len(half)) for _, half in samples]
     for side in (False, True):
         parts = [samples[k][0][samples[k][1] == side] for k in (0, kind)]
         label = np.repeat([True, False], [len(part) for part in parts])

@@ -282,9 +282,11 @@ def threshold_weights(below: Floats, grid: Floats, count: int) -> Floats:
 
     F(c) / c rises with c as true facts come in, while its variance falls. As in Storey's choice
     of lambda, the bias is measured from a low value; not from the least, which chance made low.
+    ``below`` holds F(c) / c, ``grid`` the thresholds c [t], ``count`` says how many facts F has.
     """
     least = np.quantile(below, 0.3, axis=-1, keepdims=True)
-    variance = np.maximum(below, 1 / count) / (grid * count)
+    # One fact more than were counted: no count below a threshold is as sure as it looks.
+    variance = (below + 1 / (grid * count)) / (grid * count)
     weight = 1 / (variance + np.maximum(below - least, 0.0) ** 2)
     scaled: Floats = weight / weight.sum(axis=-1, keepdims=True)
     return scaled

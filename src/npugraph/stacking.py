@@ -20,6 +20,9 @@ from npugraph.seeds import number
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 
+# A kind of less weight does not count where facts are chosen.
+SMALL = 0.02
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -48,7 +51,7 @@ def stack(
     *,
     rounds: int = 80,
     floor: float = 0.01,
-    most: int = 60_000,
+    most: int = 80_000,
     seed: int = 0,
 ) -> Stack:
     """Train the classifiers.
@@ -68,7 +71,7 @@ def stack(
     rng = np.random.default_rng(number(seed, "stack"))
     for fold in np.unique(collected_fold):
         parts = [_some(collected[collected_fold != fold], most, rng)]
-        weights = [np.ones(len(parts[0]))]
+        weights: list[Floats] = [np.ones(len(parts[0]))]
         for kind, (features, of_fold) in pools.items():
             # A kind that hardly counts needs few rows, but enough to be seen.
             size = round(most * max(weight[kind], 0.05))
@@ -115,8 +118,8 @@ def _by_fold(
     models: Mapping[int, HistGradientBoostingClassifier], features: Floats, fold: Ints
 ) -> Floats:
     scores = np.zeros(len(features))
-    for number, model in models.items():
-        mine = fold == number
+    for of_fold, model in models.items():
+        mine = fold == of_fold
         if mine.any():
             scores[mine] = model.decision_function(features[mine])
     return scores
@@ -127,12 +130,11 @@ def mixed_pool(
 ) -> dict[str, Ints]:
     """Choose from each pool so that the kinds stand to each other as their weights: places [m].
 
-    The largest such choice without repeats is taken, but a kind of little weight may be short of
-    facts: where it has less than its due, all of it is taken.
+    The largest such choice without repeats is taken. A kind of less weight than SMALL may fall
+    short of its due, so that it cannot make the whole choice small.
     """
-    size = max(
-        (min(len(pool) / weight[kind], 10 * len(pool)) for kind, pool in pools.items() if weight[kind] > 0 and len(pool)), default=0.0
-    )
+    large = [len(pool) / weight[kind] for kind, pool in pools.items() if weight[kind] >= SMALL]
+    size = min(large, default=0.0)
     return {
         kind: np.sort(rng.permutation(len(pool))[: int(size * weight[kind])])
         for kind, pool in pools.items()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
@@ -82,6 +84,46 @@ class Model(nn.Module, ABC):
         None: this system estimates none.
         """
         return None
+
+
+@dataclass(frozen=True)
+class Question:
+    """One side of facts [b, 3], asked for among candidates, or among every entity where None."""
+
+    facts: Tensor
+    side: Side
+    candidates: Candidates | None = None
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Return the known and the missing entities, int64 [b] each."""
+        head, tail = self.facts[:, 0], self.facts[:, 2]
+        return (head, tail) if self.side == "tail" else (tail, head)
+
+
+# So few rows cost less to copy than a second gradient of even a small table.
+FEW_ROWS = 4096
+
+
+def look_up(table: Tensor, lists: Sequence[Tensor]) -> list[Tensor]:
+    """Return the rows of a table [n, w] for lists of ids [...]: [..., w] each.
+
+    The gradient of every lookup is as large as the table, so short lists share one. Joining long
+    ones would cost more: their gradient would be copied.
+
+    >>> [rows.tolist() for rows in look_up(torch.eye(2), [torch.tensor([1]), torch.tensor([0])])]
+    [[[0.0, 1.0]], [[1.0, 0.0]]]
+    """
+    most = max(len(table), FEW_ROWS)
+    short = [ids.flatten() for ids in lists if ids.numel() <= most]
+    # embedding(), not indexing: its backward does not serialise on repeated ids.
+    joined = embedding(torch.cat(short), table) if short else table[:0]
+    rows = iter(torch.split(joined, [len(ids) for ids in short]))
+    return [
+        next(rows).view(*ids.shape, table.shape[1])
+        if ids.numel() <= most
+        else embedding(ids, table)
+        for ids in lists
+    ]
 
 
 # How a score becomes a probability: by the sigmoid, or cut to [0, 1].
@@ -171,33 +213,57 @@ class System(Model):
         hidden_facts: Tensor | None = None,
     ) -> Scored:
         """Score one side of a batch [b, 3] for training: against candidates or every entity."""
+        return self.scored_together([Question(facts, side, candidates)], hidden_facts)[0]
+
+    def scored_together(
+        self,
+        questions: Sequence[Question],
+        hidden_facts: Tensor | None = None,
+        factors: bool = True,
+    ) -> list[Scored]:
+        """Score all that a training step asks, by one pass of the encoder.
+
+        Args:
+            questions: what is asked, at least one question.
+            hidden_facts: numbers [b] of training facts that are no evidence meanwhile.
+            factors: False leaves the factors empty, for objectives that do not look at them.
+        """
         entities, relations = self.encoder(hidden_facts)
-        known, target = (facts[:, 0], facts[:, 2]) if side == "tail" else (facts[:, 2], facts[:, 0])
-        relation, asked = self._direct(facts[:, 1], side)
-        # embedding(), not indexing: its backward does not serialise on repeated ids.
-        known_vector = embedding(known, entities)
-        relation_vector = embedding(relation, relations)
-        target_vector = embedding(target, entities)
-        counts = None
-        if candidates is None:
-            scores = self.scorer.score_all(known_vector, relation_vector, entities, asked)
-        else:
-            ends = (known_vector, target_vector)
-            head, tail = ends if asked == "tail" else ends[::-1]
-            positive = self.scorer.score(head, relation_vector, tail).unsqueeze(1)
-            groups = len(candidates.ids)
-            given = known_vector.view(groups, -1, known_vector.shape[1])
-            by = relation_vector.view(groups, -1, relation_vector.shape[1])
-            pool = embedding(candidates.ids, entities)
-            if candidates.vectors is not None:
-                pool = torch.cat([pool, candidates.vectors], 1)
-            negative = self.scorer.score_all(given, by, pool, asked).view(len(facts), -1)
-            scores = torch.cat([positive, negative], 1)
-            target = torch.zeros_like(target)
-            if candidates.counts is not None:
-                counts = nn.functional.pad(candidates.counts, (1, 0), value=True)
-        vectors = (known_vector, relation_vector, target_vector)
-        return Scored(scores, target, tuple(self.scorer.factors(v) for v in vectors), counts)
+        asked = [self._direct(q.facts[:, 1], q.side) for q in questions]
+        by = look_up(relations, [relation for relation, _ in asked])
+        pools = [q.candidates.ids for q in questions if q.candidates is not None]
+        rows = look_up(entities, [*(ids for q in questions for ids in q.ends()), *pools])
+        ends, drawn = iter(rows), iter(rows[2 * len(questions) :])
+        results = []
+        for question, relation, (_, side) in zip(questions, by, asked, strict=True):
+            vectors = next(ends), relation, next(ends)
+            if question.candidates is None:
+                scores = self.scorer.score_all(*vectors[:2], entities, side)
+                target, counts = question.ends()[1], None
+            else:
+                scores = self._against(vectors, next(drawn), question.candidates, side)
+                target = torch.zeros_like(question.facts[:, 0])
+                counts = _with_own(question.candidates)
+            moduli = tuple(self.scorer.factors(v) for v in vectors) if factors else ()
+            results.append(Scored(scores, target, moduli, counts))
+        return results
+
+    def _against(
+        self,
+        vectors: tuple[Tensor, Tensor, Tensor],
+        pool: Tensor,
+        candidates: Candidates,
+        side: Side,
+    ) -> Tensor:
+        """Score facts, given as (known, relation, missing), then their candidates: [b, 1 + k]."""
+        known, relation, missing = vectors
+        head, tail = (known, missing) if side == "tail" else (missing, known)
+        positive = self.scorer.score(head, relation, tail).unsqueeze(1)
+        given, by = (v.view(len(pool), -1, v.shape[1]) for v in (known, relation))
+        if candidates.vectors is not None:
+            pool = torch.cat([pool, candidates.vectors], 1)
+        negative = self.scorer.score_all(given, by, pool, side).view(len(known), -1)
+        return torch.cat([positive, negative], 1)
 
     def train_scores(self, known: Tensor, relation: Tensor) -> Tensor:
         """Score every entity as the tail of queries [q], with gradients: [q, E].
@@ -207,3 +273,10 @@ class System(Model):
         entities, relations = self.encoder()
         query = embedding(known, entities), embedding(relation, relations)
         return self.scorer.score_all(*query, entities, "tail")
+
+
+def _with_own(candidates: Candidates) -> Tensor | None:
+    """Tell which columns count, bool [b, 1 + k]; the first is the fact's own entity."""
+    if candidates.counts is None:
+        return None
+    return nn.functional.pad(candidates.counts, (1, 0), value=True)

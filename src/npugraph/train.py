@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from npugraph.checkpoint import Progress, Run
-from npugraph.errors import RunError, SettingsError
+from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import Splits
 from npugraph.ranking import rank
 from npugraph.recipes import get_recipe
@@ -51,6 +51,8 @@ def fit(
 ) -> Fitted:
     """Train a recipe on ``splits.train``; the best epoch by MRR on ``splits.valid`` is kept.
 
+    Without validation facts nothing tells epochs apart: all are trained, and the last is kept.
+
     Args:
         splits: the graph; test facts and the hidden truth are never looked at.
         recipe: a name of RECIPES.
@@ -64,6 +66,8 @@ def fit(
         The system with the weights of its best epoch, in evaluation mode.
     """
     chosen = get_recipe(recipe)
+    if len(splits.train) == 0:
+        raise DataError(f"{splits.name!r} has no training facts, so there is nothing to learn.")
     settings = settings or chosen.settings()
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
@@ -221,7 +225,7 @@ class _Trainer:
         if self.settings.decay_at == 0 or epoch < first:
             return
         if epoch == first:
-            # Not state.clear(): Adagrad keeps state from its making on.
+            # Not state.clear(): older releases of torch give Adagrad its state when it is made.
             fresh = make_optimizer(self.training, self.settings)
             self.optimizer.load_state_dict(fresh.state_dict())
             self.stepper.forget()
@@ -233,7 +237,7 @@ class _Trainer:
         self.training.system.eval()
         started = time.perf_counter()
         metrics = validation_metrics(self.training.system, self.splits, self.settings)
-        better = metrics["mrr"] > self.progress.best_mrr
+        better = metrics["mrr"] > self.progress.best_mrr or len(self.splits.valid) == 0
         if better:
             self.progress.best_mrr = metrics["mrr"]
             self.progress.best_epoch = self.progress.epoch + 1

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip, mean_answers
-from npugraph.objectives import Objective
+from npugraph.objectives import Objective, Scored
 from npugraph.samplers import Sampler
-from npugraph.system import Model, System
+from npugraph.system import Model, Question, System
 
 Sides = Literal["both", "halves", "bernoulli"]
 
@@ -86,6 +86,8 @@ class PlainTraining(Training):
         self.sampler = sampler
         self.objective = objective
         self.sides: Sides = sides
+        # Most objectives may look at the factors; those that say that they do not spare them.
+        self._uses_factors = bool(getattr(objective, "uses_factors", True))
         self.register_buffer("weight", weight, persistent=False)
         confidence = train.confidence if use_confidence else None
         confidence = None if confidence is None else confidence.float()
@@ -99,7 +101,16 @@ class PlainTraining(Training):
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the mean over the facts of the batch and over the sides."""
         parts = list(self._parts(rows, rng))
-        losses = [self._loss(part, side, rng) * len(part) for side, part in parts]
+        questions = []
+        for side, part in parts:
+            facts = self.facts[part]
+            candidates = self.sampler.candidates(facts, part, side, rng)
+            questions.append(Question(facts, side, candidates))
+        # The batch is hidden as a whole: what is scored in a step is no evidence in it.
+        scored = self.system.scored_together(questions, rows, self._uses_factors)
+        losses = [
+            self._loss(one, part) * len(part) for one, (_, part) in zip(scored, parts, strict=True)
+        ]
         return torch.stack(losses).sum() / sum(len(part) for _, part in parts)
 
     def _parts(self, rows: Tensor, rng: torch.Generator) -> Iterator[tuple[Side, Tensor]]:
@@ -116,10 +127,8 @@ class PlainTraining(Training):
             parts = (rows[~head], rows[head])
         yield from ((side, part) for side, part in zip(SIDES, parts, strict=True) if len(part))
 
-    def _loss(self, rows: Tensor, side: Side, rng: torch.Generator) -> Tensor:
-        facts = self.facts[rows]
-        candidates = self.sampler.candidates(facts, rows, side, rng)
-        scored = self.system.scored(facts, side, candidates, rows)
+    def _loss(self, scored: Scored, rows: Tensor) -> Tensor:
+        """Return the objective's mean over the facts of one side, numbers [b]."""
         if self.weight is not None:
             scored = replace(scored, weight=self.weight[rows])
         if self.confidence is not None:

@@ -7,19 +7,22 @@ collected and of uncollected facts, judged out of fold, can use it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npugraph.calibration import DensityRatio, posterior_collected, posterior_uncollected
 from npugraph.noise import NoiseProfile, noise_profile
-from npugraph.priors import Priors, estimate_priors
+from npugraph.priors import Estimate, Priors, PriorSettings, estimate_priors
 from npugraph.seeds import number
 from npugraph.stacking import Stack, mixed_pool, stack
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
+
+# The kind whose plain scores are compared with those of the collected facts, by relation.
+PLAIN_KIND = "one-sided"
 
 
 @dataclass(frozen=True)
@@ -48,17 +51,22 @@ class Verdict:
         stack: one score from all features.
         priors: the shares of true facts.
         ratio: the density ratio p_collected / p_uncollected of that score.
+        unknown: share of the collected facts that are true and yet score like wrong ones.
     """
 
     profile: NoiseProfile
     stack: Stack
     priors: Priors
     ratio: DensityRatio
+    unknown: float = PriorSettings.unknown / 2
 
     def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
         """Return the probability that facts of these scores [n] are true, and its 90% interval.
 
-        The interval spans what the ends of the priors' intervals give.
+        The interval spans what the ends of the priors' intervals give. A collected fact is never
+        called wrong for certain: where wrong facts lie so do some true ones that no system knows,
+        so rho is taken to be at least (1 - beta) / (1 - alpha) + unknown there. Without that floor
+        the lowest scores would get the lowest ratio that chance made.
         """
         if not len(score):
             return score, score, score
@@ -67,7 +75,9 @@ class Verdict:
 
         def at(beta: float, alpha: float) -> Floats:
             beta = min(max(beta, 1e-6), 1 - 1e-6)
-            return posterior(rho, beta, min(max(alpha, 1e-9), 0.999 * beta))
+            alpha = min(max(alpha, 1e-9), 0.999 * beta)
+            floor = (1 - beta) / (1 - alpha) + self.unknown if collected else 0.0
+            return posterior(np.maximum(rho, floor), beta, alpha)
 
         beta, alpha = self.priors.beta, self.priors.alpha
         ends = [at(b, a) for b in (beta.low, beta.high) for a in (alpha.low, alpha.high)]
@@ -99,6 +109,33 @@ def reach_verdict(
     rng = np.random.default_rng(number(seed, "pool"))
     places = mixed_pool(stacked.pools, profile.weight, rng)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
-    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha)
-    ratio = DensityRatio.fit(stacked.collected, pool)
-    return Verdict(profile, stacked, priors, ratio)
+    settings = PriorSettings(seed=seed)
+    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, settings=settings)
+    plain = pools.get(PLAIN_KIND)
+    if beta is None and plain is not None and len(plain.score):
+        other = estimate_priors(
+            collected.score,
+            plain.score,
+            collected_group=collected.relation,
+            uncollected_group=plain.relation,
+            settings=settings,
+        )
+        priors = agree(priors, other)
+    return Verdict(profile, stacked, priors, DensityRatio.fit(stacked.collected, pool))
+
+
+def agree(priors: Priors, other: Priors) -> Priors:
+    """Return priors whose beta is the mean of two estimates, where both can be told.
+
+    The stacked score sees more and compares over all relations; the plain score sees less and
+    compares within each relation. Their errors differ, so the mean is nearer the truth. Its
+    interval is the mean of the two intervals, widened to hold both estimates. Where either
+    cannot be told, ``priors`` stands as it is.
+    """
+    if not (priors.identifiable and other.identifiable):
+        return priors
+    first, second = priors.beta, other.beta
+    value, low, high = ((a + b) / 2 for a, b in zip(first, second, strict=True))
+    low = min(low, first.value, second.value)
+    high = max(high, first.value, second.value)
+    return replace(priors, beta=Estimate(value, low, high))

@@ -101,7 +101,7 @@ def warnings(audit: Audit) -> tuple[str, ...]:
         found.append(
             f"The share of wrong facts cannot be told from this graph. {audit.priors.reason} "
             f"The probabilities take {1 - beta.value:.1%} wrong facts as a guess; trust their "
-            "order, not their level."
+            "order, not their level. So nothing is put in quarantine; give beta if you know it."
         )
     elif beta.high - beta.low > 0.05:
         found.append(
@@ -172,10 +172,15 @@ def _better(found: Explanation, graph: KnowledgeGraph) -> list[Alternative]:
 
 
 def _correction(better: list[Alternative]) -> Correction | None:
-    """Return the best alternative that would be a new fact: one that is stored repairs nothing."""
+    """Return what may be meant instead: the best alternative of a side, if it is a new fact.
+
+    Where the best one of a side is stored, what was meant is there already: nothing to repair.
+    """
+    repaired: set[str] = set()
     for item in better:
-        if not item.collected:
+        if not item.collected and item.side not in repaired:
             return Correction(item.side, _end(item.fact, item.side))
+        repaired.add(item.side)
     return None
 
 

@@ -101,11 +101,15 @@ class Audit:
 
     @cached_property
     def quarantine(self) -> pa.Table:
-        """As many suspects as keep the expected share of wrong ones at the target."""
+        """As many suspects as keep the expected share of wrong ones at the target.
+
+        None where the share of wrong facts is a guess: a guess is no reason to take facts out.
+        """
         return find_suspect_facts(
             self._table(self.collected),
             self.collected.probability,
             score=self.collected.score,
+            budget=None if self.priors.identifiable else 0,
             target_precision=self.settings.target_precision,
             protected=self.protected,
         )

@@ -63,9 +63,9 @@ def _complex_settings(graph: KnowledgeGraph, device: str) -> dict[str, Any]:
     facts, gpu = len(graph), device == "cuda"
     large = facts > 400_000
     values: dict[str, Any] = {
-        "d": 64 if large else (128 if facts < 20_000 else (512 if gpu else 128)),
+        "d": 64 if large else (256 if gpu and facts >= 20_000 else 128),
         "n3": 0.02 if facts < 20_000 else 0.05,
-        "epochs": 6 if large else (40 if facts < 20_000 else 16),
+        "epochs": 6 if large else (40 if facts < 20_000 else 12),
         "batch_size": 4096 if large else (512 if facts < 20_000 else 1000),
         "validate_every": 2 if large else (5 if facts < 20_000 else 4),
         "valid_facts": 2000,
@@ -100,8 +100,7 @@ class Plan:
         """Say it in one line."""
         about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
         return (
-            f"plan: {self.facts:,} facts, {self.systems} trainings, some "
-            f"{self.products:.3g} million million multiply-adds, "
+            f"plan: {self.facts:,} facts, {self.systems} trainings, "
             f"{self.memory / 2**20:,.0f} MiB of memory{about}."
         )
 

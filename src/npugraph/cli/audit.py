@@ -68,15 +68,16 @@ def audit(
 
     Example: npugraph audit facts.tsv --out audit --budget 200
     """
-    from npugraph.auditing import audit as run
-    from npugraph.auditing import make_plan, suited_settings, whole_graph, write_audit
     from npugraph.errors import SettingsError
-    from npugraph.settings import parse_assignments
 
     if out is None:
         raise SettingsError("Say where to write the audit: --out DIR.")
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder.")
+    from npugraph.auditing import audit as run
+    from npugraph.auditing import make_plan, suited_settings, whole_graph, write_audit
+    from npugraph.settings import parse_assignments
+
     given = {
         "recipe": recipe,
         "folds": folds,
@@ -218,9 +219,11 @@ def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
 
 
 def _listed(facts: pa.Table, count: int) -> list[list[str]]:
+    from npugraph.report.formats import percent
+
     return [
-        [row["head"], row["relation"], row["tail"], f"{row['probability']:.1%}"]
-        + [f"{row['low']:.0%} to {row['high']:.0%}"]
+        [row["head"], row["relation"], row["tail"], percent(row["probability"])]
+        + [f"{percent(row['low'])} to {percent(row['high'])}"]
         for row in facts.slice(0, count).to_pylist()
     ]
 
@@ -238,9 +241,8 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         f"{result['expected_wrong_high']:,.0f})."
     )
     yield (
-        f"missing.tsv: {result['missing']:,} facts that are not stored, of which about "
-        f"{result['expected_true']:,.0f} should be true ({result['expected_true_low']:,.0f} to "
-        f"{result['expected_true_high']:,.0f})."
+        f"missing.tsv: {result['missing']:,} facts that are not stored, of which "
+        f"{result['expected_true_low']:,.0f} to {result['expected_true_high']:,.0f} should be true."
     )
     yield (
         f"quarantine.tsv: the {result['quarantined']:,} facts that cleaned.tsv leaves out; "

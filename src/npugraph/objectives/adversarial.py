@@ -31,6 +31,7 @@ class SelfAdversarial(Objective):
         self.temperature = temperature
         self.penalty = penalty
         self.power = power
+        self.uses_factors = penalty > 0
 
     def forward(self, scored: Scored) -> Tensor:
         """Return the loss."""

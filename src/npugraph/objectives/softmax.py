@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from npugraph.objectives.base import Objective, Scored
+from npugraph.objectives.reduce import fact_mean
 
 
 class SoftmaxN3(Objective):
@@ -17,11 +18,12 @@ class SoftmaxN3(Objective):
         self.n3 = n3
 
     def forward(self, scored: Scored) -> Tensor:
-        """Return the mean over the batch."""
-        scores = scored.scores.float()
+        """Return the mean over the batch, of the likelihood by weight."""
+        scores = scored.scores.float() if scored.scores.dtype.itemsize < 4 else scored.scores
         if scored.counts is not None:
             scores = scores.masked_fill(~scored.counts, -torch.inf)
-        loss = nn.functional.cross_entropy(scores, scored.target)
+        each = nn.functional.cross_entropy(scores, scored.target, reduction="none")
+        loss = fact_mean(each, scored.weight)
         if self.n3:
             cubes = torch.stack([(part**3).sum() for part in scored.factors]).sum()
             loss = loss + self.n3 * cubes / len(scored.target)

@@ -30,6 +30,7 @@ class TransESettings(TrainSettings):
     p: int = setting(1, "norm of the distance, 1 or 2", low=1, high=2)
     margin: float = setting(5.0, "how much closer a fact must be than a candidate", low=0)
     negatives: int = setting(25, "candidates beside each fact", low=1)
+    share: int = setting(1, "facts that share their candidates", low=1)
     sides: Literal["both", "halves", "bernoulli"] = setting(
         "bernoulli", "which end is replaced: both, either, or by how many answers it has"
     )
@@ -66,7 +67,7 @@ def margin_parts(
     """Return a scorer's system, uniform candidates and the margin loss."""
     check_sides(settings.sides, settings.cuda_graph)
     sizes = train.num_entities, train.num_relations
-    sampler = Uniform(train.facts, *sizes, settings.negatives)
+    sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
     return System(tables, scorer, *sizes), sampler, Margin(settings.margin)
 
 

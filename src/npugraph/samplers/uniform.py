@@ -76,6 +76,60 @@ class Uncollected(nn.Module):
         return self.num_entities - (torch.searchsorted(pairs, pair, right=True) - first)
 
 
+class Answered(nn.Module):
+    """The queries that each entity answers in the collected facts, for both sides.
+
+    Looks from the candidates' side: few entities are drawn for many facts, and most answer few
+    queries, so going through all these queries is cheaper than asking of every fact and candidate
+    whether they make a collected fact. How many there are depends on the draw, which a recorded
+    step on a GPU does not allow; :func:`collected` is for there.
+    """
+
+    def __init__(self, facts: Tensor, num_entities: int, num_relations: int) -> None:
+        """Index the collected facts [n, 3]."""
+        super().__init__()
+        self.num_relations = num_relations
+        self.num_queries = num_entities * num_relations
+        for side in SIDES:
+            query, entity = self._split(facts, side)
+            order = torch.argsort(entity)
+            count = torch.bincount(entity, minlength=num_entities)
+            self.register_buffer(f"{side}_queries", query[order], persistent=False)
+            self.register_buffer(f"{side}_count", count, persistent=False)
+            self.register_buffer(f"{side}_first", count.cumsum(0) - count, persistent=False)
+
+    def _split(self, facts: Tensor, side: Side) -> tuple[Tensor, Tensor]:
+        """Return the numbers of the queries (known, relation) for a side, and the answers."""
+        known, relation, entity = (facts if side == "tail" else flip(facts)).unbind(1)
+        return known * self.num_relations + relation, entity
+
+    def among(self, facts: Tensor, ids: Tensor, side: Side) -> Tensor:
+        """Tell which candidates [g, k] make a collected fact in place of ``side``: bool [b, k].
+
+        Candidates and facts meet where they have both the run of facts and the query in common.
+
+        >>> answered = Answered(torch.tensor([[0, 0, 1], [0, 0, 2]]), 4, 1)
+        >>> answered.among(torch.tensor([[0, 0, 1]]), torch.tensor([[2, 3]]), "tail").tolist()
+        [[True, False]]
+        """
+        queries, count, first = (
+            self.get_buffer(f"{side}_{name}") for name in ("queries", "count", "first")
+        )
+        query, _ = self._split(facts, side)
+        run = torch.arange(len(facts)) // (len(facts) // max(len(ids), 1))
+        asked, own = torch.unique(run * self.num_queries + query, return_inverse=True)
+        flat = ids.flatten()
+        many = count[flat]
+        cell = torch.repeat_interleave(many)
+        place = torch.arange(len(cell)) + (first[flat] - many.cumsum(0) + many)[cell]
+        answered = cell.div(ids.shape[1], rounding_mode="floor") * self.num_queries + queries[place]
+        match = torch.searchsorted(asked, answered).clamp_(max=len(asked) - 1)
+        hit = (asked[match] == answered).nonzero().squeeze(1)
+        found = torch.zeros(len(asked), ids.shape[1], dtype=torch.bool)
+        found[match[hit], cell[hit] % ids.shape[1]] = True
+        return found[own]
+
+
 class Uniform(Sampler):
     """``count`` entities drawn evenly, each fact its own or ``share`` facts the same ones.
 
@@ -96,6 +150,7 @@ class Uniform(Sampler):
             self.uncollected = Uncollected(facts, num_entities, num_relations)
         else:
             self.index = TripleIndex(facts, num_entities, num_relations)
+            self.answered = Answered(facts, num_entities, num_relations)
 
     def candidates(
         self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator
@@ -105,9 +160,11 @@ class Uniform(Sampler):
             drawn = self.uncollected.draw(facts, side, self.count, rng)
             own = facts[:, 2:] if side == "tail" else facts[:, :1]
             return Candidates(drawn, drawn != own)
+        ids = draw_shared(len(facts), self.num_entities, self.count, self.share, rng)
+        if facts.device.type == "cpu":
+            return Candidates(ids, ~self.answered.among(facts, ids, side))
         if self.index.keys.device != facts.device:
             self.index = self.index.to(facts.device)
-        ids = draw_shared(len(facts), self.num_entities, self.count, self.share, rng)
         return Candidates(ids, ~collected(self.index, facts, ids, side))
 
 

@@ -18,7 +18,7 @@ class DistMult(Scorer):
 
     def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
         """Score every entity; both sides are the same, the form is symmetric."""
-        return (known * relation) @ entities.mT
+        return products(known * relation, entities)
 
 
 class ComplEx(Scorer):
@@ -42,7 +42,7 @@ class ComplEx(Scorer):
     def score_all(self, known: Tensor, relation: Tensor, entities: Tensor, side: Side) -> Tensor:
         """Score every entity: Re(h r conj t) is linear in each argument, so one product."""
         query = multiply(known, relation, backwards=side == "head")
-        return query @ entities.mT
+        return products(query, entities)
 
     def factors(self, representation: Tensor) -> Tensor:
         """Return the modulus of each complex number."""
@@ -58,3 +58,11 @@ def multiply(x: Tensor, y: Tensor, backwards: bool = False) -> Tensor:
     if backwards:
         return torch.cat([a * c + b * d, b * c - a * d], -1)
     return torch.cat([a * c - b * d, a * d + b * c], -1)
+
+
+def products(query: Tensor, entities: Tensor) -> Tensor:
+    """Return the inner products of queries [..., q, w] and entities [..., E, w]: [..., q, E]."""
+    if query.dim() == 3 and query.shape[1] == 1:
+        # One query a group: this way round the library takes its matrix-vector product.
+        return (entities @ query.mT).mT
+    return query @ entities.mT

@@ -1,0 +1,302 @@
+"""Training throughput on FB15k-237: npugraph against PyKEEN, PyG, TorchKGE and a plain loop.
+
+    python benchmarks/training.py                            # positives a second, 7-8 minutes
+    python benchmarks/training.py --quality umls             # what sharing negatives does to MRR
+
+Positive facts a second at batch 1024, K = 50 negatives for each, d = 128 (numbers for TransE and
+DistMult, complex numbers for ComplEx and RotatE), float32. Every measurement is a process of its
+own and is taken with and without a setting of the C library's allocator; the better one counts,
+for everybody. All train the same facts with Adam on dense gradients, in its fused form, which the
+others' users would have to ask for; nobody has a penalty on the weights.
+
+- npugraph: the recipes' own training, either end of a fact replaced by halves of the batch.
+  ``npugraph`` shares the 50 candidates of a side among runs of ``--share`` facts, ``npugraph-own``
+  draws them for each fact. A candidate that makes a collected fact does not count.
+- pykeen: its models, its losses and its BasicNegativeSampler, unfiltered, fed with slices of
+  shuffled facts. Its constraints on the tables after each step are left out.
+- pyg: its models and its loader. Its ``loss`` draws one negative; here the same formula is taken
+  over 50, drawn by its ``random_sample`` from the batch repeated 50 times, while positives are
+  scored once.
+- torchkge: its models, its losses and its UniformNegativeSampler with ``n_neg=50``; no RotatE.
+- loop: a loop in the manner of RotatE's public code: candidates of each fact gathered as
+  [b, K, d], head and tail steps in turn, self-adversarial loss with weights by frequency. Its
+  candidates come from one call for the batch and are unfiltered, which favours it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from npugraph import __version__, datasets
+from npugraph.graph import Splits
+from npugraph.recipes import get_recipe
+from npugraph.recipes.adversarial import AdversarialSettings
+from npugraph.recipes.transe import TransESettings, make_tables, margin_parts
+from npugraph.samplers import Uniform
+from npugraph.scorers import TransE
+from npugraph.seeds import generator, number
+from npugraph.settings import TrainSettings, make_settings
+from npugraph.steps import Stepper
+from npugraph.train import make_optimizer, validation_metrics
+from npugraph.training import PlainTraining, Training
+from ranking import ALLOCATOR, others_time
+from training_peers import PEERS, Step, Task, batches
+
+DATASET = "fb15k-237"
+RESULTS = Path(__file__).resolve().parent / "results" / "training.jsonl"
+# How many times the fastest other library ours should be.
+AIMS = {"transe": 3.0, "distmult": 3.0, "complex": 3.0, "rotate": 2.0}
+OURS = ("npugraph", "npugraph-own")
+PACKAGES = ("torch", "numba", "pykeen", "torch-geometric", "torchkge")
+Record = dict[str, Any]
+
+
+def make_ours(task: Task, splits: Splits, rate: float) -> tuple[Training, TrainSettings]:
+    """Return the recipe's training with K candidates by halves of the batch, and its settings."""
+    shared = {
+        "d": task.dimension,
+        "negatives": task.negatives,
+        "batch_size": task.batch,
+        "learning_rate": rate,
+        "optimizer": "adam",
+        "device": "cpu",
+        "seed": task.seed,
+    }
+    train = splits.train
+    if task.model == "transe":
+        settings = make_settings(TransESettings, {**shared, "sides": "halves"})
+        scorer = TransE(settings.p, normalize=True)
+        system, _, objective = margin_parts(settings, scorer, make_tables(settings, train), train)
+        # The recipe draws for each fact, as published; here candidates may be shared.
+        sizes = train.num_entities, train.num_relations
+        sampler = Uniform(train.facts, *sizes, task.negatives, task.share)
+        return PlainTraining(system, sampler, objective, train, sides="halves"), settings
+    recipe = get_recipe(task.model)
+    more = make_settings(recipe.settings, {**shared, "share": task.share, "penalty": 0.0})
+    assert isinstance(more, AdversarialSettings)
+    return recipe.build(more, train), more
+
+
+def ours(task: Task, splits: Splits) -> Step:
+    """Return a step of npugraph, as its training loop takes it."""
+    training, settings = make_ours(task, splits, 1e-3)
+    training.system.train()
+    optimizer = make_optimizer(training, settings)
+    stepper = Stepper(training.loss, optimizer, torch.device("cpu"))
+    stepper.begin(number(task.seed, "benchmark", "sampler"))
+    rows = batches(task, splits)
+    return lambda: stepper(next(rows))
+
+
+LIBRARIES: dict[str, Callable[[Task, Splits], Step]] = {
+    "npugraph": ours,
+    "npugraph-own": ours,
+    **{name: step for name, (_, step) in PEERS.items()},
+}
+
+
+def run_worker(text: str) -> None:
+    """Measure one task and print its record as JSON."""
+    task = Task(**json.loads(text))
+    torch.set_num_threads(task.threads)
+    torch.manual_seed(number(task.seed, "benchmark", "global"))
+    step = LIBRARIES[task.library](task, datasets.load(DATASET))
+    for _ in range(task.warm_up):
+        step()
+    others, times = others_time(), list[float]()
+    while len(times) < 3 or sum(times) < task.seconds:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    record = {
+        "library": task.library,
+        "allocator": task.allocator,
+        "steps": len(times),
+        "positives_per_second": task.batch * len(times) / sum(times),
+        "median_step_ms": 1e3 * statistics.median(times),
+        "cores_used_by_others": round((others_time() - others) / sum(times), 3),
+    }
+    print(json.dumps(record))
+
+
+def launch(task: Task) -> Record | None:
+    """Run one measurement in a fresh process; None where it failed."""
+    setting = {"GLIBC_TUNABLES": ALLOCATOR if task.allocator else ""}
+    variables = os.environ | setting | {"OMP_NUM_THREADS": str(task.threads)}
+    command = [sys.executable, __file__, "--worker", json.dumps(asdict(task))]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    label = f"{task.model}: {task.library}, allocator setting {'on' if task.allocator else 'off'}"
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:]
+        print(f"  {label}: failed ({done.returncode}) {' '.join(last)}", file=sys.stderr)
+        return None
+    record: Record = json.loads(done.stdout.strip().splitlines()[-1])
+    print(f"  {label}: {record['positives_per_second']:,.0f} positives/s", file=sys.stderr)
+    return record
+
+
+def compare(model: str, args: argparse.Namespace) -> Record:
+    """Measure one score function in all libraries; return its record, with the ratios."""
+    best: dict[str, Record] = {}
+    everything: list[Record] = []
+    for library in args.libraries:
+        if (library, model) == ("torchkge", "rotate"):
+            continue
+        share = args.share if library == "npugraph" else 1
+        sizes = args.batch, args.negatives, args.dimension, args.warm_up
+        done = [
+            launch(Task(library, model, on, share, *sizes, args.seconds, args.threads, args.seed))
+            for on in (False, True)
+        ]
+        found = [record for record in done if record is not None]
+        everything += found
+        if found:
+            best[library] = max(found, key=lambda record: float(record["positives_per_second"]))
+    speed = {library: float(r["positives_per_second"]) for library, r in best.items()}
+    peers = {library: value for library, value in speed.items() if library not in OURS}
+    result: Record = {"model": model, "positives_per_second": speed, "best": best}
+    if peers:
+        fastest = max(peers, key=lambda library: peers[library])
+        result["fastest_peer"] = fastest
+        result["ratio"] = {own: speed[own] / peers[fastest] for own in OURS if own in speed}
+    return result | {"aim": AIMS[model], "all": everything}
+
+
+def quality(args: argparse.Namespace) -> Iterator[Record]:
+    """Train with candidates of each fact and with shared ones; yield validation MRRs."""
+    torch.set_num_threads(args.threads)
+    for dataset, model in itertools.product(args.quality, ("complex", "transe")):
+        splits = datasets.load(dataset)
+        # Small graphs need small batches to take enough steps.
+        batch = min(args.batch, 256 if len(splits.train) < 50_000 else 1024)
+        found: dict[int, list[float]] = {}
+        for share, seed in itertools.product((1, args.share), range(3)):
+            sizes = batch, args.negatives, args.dimension, 0
+            task = Task("npugraph", model, False, share, *sizes, 0.0, args.threads, seed)
+            found.setdefault(share, []).append(train_once(task, splits, args.epochs))
+            print(f"  {dataset} {model} share={share}: {found[share][-1]:.4f}", file=sys.stderr)
+        means = {share: statistics.mean(values) for share, values in found.items()}
+        yield {
+            "dataset": dataset,
+            "model": model,
+            "batch_of_quality": batch,
+            "valid_mrr": {f"share={share}": values for share, values in found.items()},
+            "mean_difference": means[args.share] - means[1],
+        }
+
+
+def train_once(task: Task, splits: Splits, epochs: int) -> float:
+    """Train for some epochs; return the MRR of the validation facts, train and valid filtered."""
+    training, settings = make_ours(task, splits, 5e-3)
+    stepper = Stepper(training.loss, make_optimizer(training, settings), torch.device("cpu"))
+    for epoch in range(1, epochs + 1):
+        training.system.train()
+        stepper.begin(number(task.seed, "sampler", epoch))
+        order = torch.randperm(len(splits.train), generator=generator(task.seed, "order", epoch))
+        for rows in torch.split(order, task.batch):
+            stepper(rows)
+    training.system.eval()
+    return float(validation_metrics(training.system, splits, settings)["mrr"])
+
+
+def environment(args: argparse.Namespace) -> Record:
+    """Say what was run, when, and on what."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    cpu = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    settings = {k: v for k, v in vars(args).items() if k not in ("models", "out", "worker")}
+    present = [name for name in PACKAGES if find_spec(name.replace("-", "_"))]
+    return {
+        "benchmark": "quality of sharing" if args.quality else "training",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", "benchmarks/training.py", *sys.argv[1:]]),
+        "dataset": DATASET,
+        "allocator": ALLOCATOR,
+        "settings": settings,
+        "versions": {
+            "npugraph": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in present},
+        },
+        "cpu": cpu[0] if cpu else platform.machine(),
+        "cores": os.cpu_count(),
+    }
+
+
+def row(result: Record, libraries: list[str]) -> str:
+    """Return one line of the table."""
+    speed = result["positives_per_second"]
+    cells = [f"{speed[name]:>14,.0f}" if name in speed else f"{'-':>14}" for name in libraries]
+    ratios = result.get("ratio", {})
+    tail = "".join(f"{ratios[own]:>9.2f}x" if own in ratios else f"{'-':>10}" for own in OURS)
+    reached = "" if ratios.get("npugraph", math.inf) >= result["aim"] else "  BELOW THE AIM"
+    quiet = all(record["cores_used_by_others"] < 0.1 for record in result["all"])
+    return (
+        f"{result['model']:<10}{''.join(cells)}{tail}  of {result.get('fastest_peer', '-')}"
+        f"{reached}{'' if quiet else '  machine not quiet'}"
+    )
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--models", nargs="+", choices=list(AIMS), default=list(AIMS))
+    parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
+    parser.add_argument("--share", type=int, default=64, help="facts that share their candidates")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--negatives", type=int, default=50)
+    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--warm-up", type=int, default=8, help="steps before the measurement")
+    parser.add_argument("--seconds", type=float, default=3.0, help="least time of a measurement")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quality", nargs="+", metavar="GRAPH", help="compare MRR instead")
+    parser.add_argument("--epochs", type=int, default=40, help="of --quality")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="JSON lines to append to")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the comparison, print the table, append one record a model to the results."""
+    args = parse()
+    if args.worker:
+        run_worker(args.worker)
+        return
+    missing = [name for name in args.libraries if name in PEERS and not find_spec(PEERS[name][0])]
+    if missing and not args.quality:
+        raise SystemExit(f"Not installed: {', '.join(missing)}. See benchmarks/README.md.")
+    about, results = environment(args), list[Record]()
+    found = quality(args) if args.quality else (compare(model, args) for model in args.models)
+    for result in found:
+        results.append(result)
+        with args.out.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(about | result) + "\n")
+    if args.quality:
+        print("\n".join(json.dumps(result) for result in results))
+        return
+    names = "".join(f"{name:>14}" for name in args.libraries)
+    print(f"{'model':<10}{names}{'shared':>10}{'own':>10}")
+    print("\n".join(row(result, args.libraries) for result in results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The folder of an audit: nothing is lost, and what was done can be undone."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+
+from audit_samples import rows
+from npugraph.auditing import Audit, write_audit
+from npugraph.io import read_graph
+
+FILES = {
+    "audit.json",
+    "cleaned.tsv",
+    "missing.tsv",
+    "patch.json",
+    "posterior.parquet",
+    "quarantine.tsv",
+    "report.html",
+    "suspects.tsv",
+}
+
+
+@pytest.fixture(scope="module")
+def cleaned(done: Audit) -> Audit:
+    """The audit, sure of its figures, with a quarantine that holds repeated facts, too."""
+    probability = done.collected.probability.copy()
+    # The first rows of the input come twice, and one of them is put out.
+    probability[done.place[[1, 60, 90]]] = 0.0
+    return dataclasses.replace(
+        done,
+        priors=dataclasses.replace(done.priors, identifiable=True, reason=""),
+        collected=dataclasses.replace(done.collected, probability=probability, low=0 * probability),
+        settings=dataclasses.replace(done.settings, target_precision=0.97),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(cleaned: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("files") / "new" / "audit"
+    write_audit(cleaned, place)
+    return place
+
+
+def lines(path: Path) -> list[tuple[str, ...]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [tuple(line) for line in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+
+
+def test_every_file_is_there_and_nothing_else(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == FILES
+
+
+def test_cleaned_and_quarantine_are_the_input(folder: Path, cleaned: Audit) -> None:
+    kept, taken = lines(folder / "cleaned.tsv"), lines(folder / "quarantine.tsv")
+    assert Counter(kept) + Counter(taken) == Counter(rows())
+    out = {
+        tuple(row[n] for n in ("head", "relation", "tail"))
+        for row in cleaned.quarantine.to_pylist()
+    }
+    assert len(taken) > len(out) > 2, "A repeated fact should be in quarantine."
+    # In the order of the input, and a fact with all its repeats.
+    assert kept == [row for row in rows() if row not in out]
+    assert taken == [row for row in rows() if row in out]
+    assert rows()[1] in out
+
+
+def test_the_patch_undoes_the_cleaning(folder: Path) -> None:
+    patch = json.loads((folder / "patch.json").read_text(encoding="utf-8"))
+    whole: dict[int, tuple[str, ...]] = {}
+    for fact in patch["removed"]:
+        assert 0 <= fact["probability"] <= 1
+        for row in fact["rows"]:
+            whole[row] = (fact["head"], fact["relation"], fact["tail"])
+    kept = iter(lines(folder / "cleaned.tsv"))
+    restored = [whole[i] if i in whole else next(kept) for i in range(1, len(rows()) + 1)]
+    assert restored == rows()
+    assert patch["added"] == []
+
+
+def test_the_cleaned_graph_can_be_read_again(folder: Path) -> None:
+    graph = read_graph(folder / "cleaned.tsv")
+    assert len(graph) == len(lines(folder / "cleaned.tsv"))
+    kept = lines(folder / "cleaned.tsv")
+    assert graph.duplicates() == len(kept) - len(set(kept)) > 0
+
+
+def test_lists_are_tables_with_a_header(folder: Path, cleaned: Audit) -> None:
+    suspects = lines(folder / "suspects.tsv")
+    named = ("head", "relation", "tail", "probability", "low", "high", "score")
+    assert suspects[0] == (*named, "replace", "by")
+    assert len(suspects) == 1 + len(cleaned.suspects)
+    assert [row[0] for row in suspects[1:]] == cleaned.suspects["head"].to_pylist()
+    assert {row[7] for row in suspects[1:]} <= {"head", "tail", ""}
+    assert all((row[7] == "") == (row[8] == "") for row in suspects[1:])
+    missing = lines(folder / "missing.tsv")
+    assert missing[0] == named
+    for row, value in zip(missing[1:], cleaned.missing["probability"].to_pylist(), strict=True):
+        assert float(row[3]) == pytest.approx(value)
+
+
+def test_the_posterior_is_complete(folder: Path, cleaned: Audit) -> None:
+    table = pyarrow.parquet.read_table(folder / "posterior.parquet")
+    assert table.equals(cleaned.posterior)
+    assert int(np.sum(table["collected"].to_numpy())) == len(rows())
+
+
+def test_the_record_holds_figures_and_settings(folder: Path, cleaned: Audit) -> None:
+    record = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    assert record["settings"] == dataclasses.asdict(cleaned.settings)
+    assert record["training"] == dataclasses.asdict(cleaned.training)
+    assert record["facts"] == len(set(rows()))
+    assert record["quarantined"] == len(cleaned.quarantine)
+    for what in ("expected_wrong", "expected_true"):
+        assert record[f"{what}_low"] <= record[what] <= record[f"{what}_high"]
+
+
+def test_the_report_shows_the_suspects(folder: Path, cleaned: Audit) -> None:
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for row in cleaned.suspects.to_pylist():
+        assert (
+            f'"head":"{row["head"]}","relation":"{row["relation"]}","tail":"{row["tail"]}"' in page
+        )
+
+
+def test_writing_again_gives_the_same_bytes(folder: Path, cleaned: Audit, tmp_path: Path) -> None:
+    fresh = dataclasses.replace(cleaned)
+    write_audit(fresh, tmp_path)
+    for name in FILES - {"posterior.parquet"}:
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
+
+
+def test_columns_of_the_input_are_kept(cleaned: Audit, tmp_path: Path) -> None:
+    count = len(cleaned.graph)
+    confidence = torch.arange(count, dtype=torch.float64) / count
+    graph = dataclasses.replace(cleaned.graph, confidence=confidence)
+    write_audit(dataclasses.replace(cleaned, graph=graph), tmp_path)
+    parts = [read_graph(tmp_path / f"{name}.tsv") for name in ("cleaned", "quarantine")]
+    values = [part.confidence.tolist() for part in parts if part.confidence is not None]
+    assert sorted(value for part in values for value in part) == confidence.tolist()
+    assert sum(map(len, parts)) == count

@@ -1,0 +1,185 @@
+"""What the report says of an audit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from audit_samples import WRONG, rows
+from npugraph.auditing import Audit
+from npugraph.auditing.page import _correction, health, report_data, summary, warnings
+from npugraph.explain import Alternative
+from npugraph.graph import Side
+from npugraph.priors import Estimate, Priors
+from npugraph.report import PlantedCheck, ReportData
+
+
+@pytest.fixture(scope="module")
+def data(done: Audit) -> ReportData:
+    return report_data(done)
+
+
+def with_priors(done: Audit, beta: Estimate, identifiable: bool = True) -> Audit:
+    priors: Priors = dataclasses.replace(
+        done.priors,
+        beta=beta,
+        identifiable=identifiable,
+        reason="" if identifiable else "Most facts look uncollected.",
+    )
+    return dataclasses.replace(done, priors=priors)
+
+
+def test_the_lists_of_the_page_are_the_lists_of_the_audit(data: ReportData, done: Audit) -> None:
+    for shown, table in ((data.suspects, done.suspects), (data.missing, done.missing)):
+        assert [row.head for row in shown] == table["head"].to_pylist()
+        assert [row.tail for row in shown] == table["tail"].to_pylist()
+        assert [row.probability.value for row in shown] == table["probability"].to_pylist()
+    assert data.graph.facts == len(set(rows()))
+
+
+def test_as_many_facts_as_asked_for_come_with_evidence(data: ReportData, done: Audit) -> None:
+    for shown in (data.suspects, data.missing):
+        given = [bool(row.evidence.usual) for row in shown]
+        assert given == [i < done.settings.explained for i in range(len(shown))]
+    assert not any(row.correction for row in data.missing)
+
+
+def test_a_correction_is_a_new_fact_of_names_seen_in_their_roles(done: Audit) -> None:
+    every = dataclasses.replace(
+        done, settings=dataclasses.replace(done.settings, budget=80, explained=80)
+    )
+    heads, tails = {(r, h) for h, r, _ in rows()}, {(r, t) for _, r, t in rows()}
+    corrected = 0
+    for row in report_data(every).suspects:
+        if row.correction is None:
+            continue
+        corrected += 1
+        label = row.correction.label
+        if row.correction.side == "head":
+            fixed, seen = (label, row.relation, row.tail), (row.relation, label) in heads
+        else:
+            fixed, seen = (row.head, row.relation, label), (row.relation, label) in tails
+        assert seen, fixed
+        assert fixed not in rows()
+        assert fixed[0] != fixed[2]
+        assert any(label in line for line in row.evidence.alternatives)
+    assert corrected > 5
+
+
+def alternative(side: Side, label: str, gain: float, stored: bool) -> Alternative:
+    fact = (label, "r", "t") if side == "head" else ("h", "r", label)
+    return Alternative(side, fact, 0.0, gain, stored)
+
+
+@pytest.mark.parametrize(
+    ("better", "expected"),
+    [
+        ([], None),
+        ([("tail", "a", 3, False), ("head", "b", 2, False)], ("tail", "a")),
+        # The right tail is stored; only another head can be meant.
+        ([("tail", "a", 3, True), ("tail", "c", 2, False), ("head", "b", 1, False)], ("head", "b")),
+        ([("tail", "a", 3, True), ("head", "b", 2, True), ("head", "c", 1, False)], None),
+    ],
+)
+def test_what_is_stored_already_repairs_nothing(
+    better: list[tuple[Side, str, float, bool]], expected: tuple[str, str] | None
+) -> None:
+    found = _correction([alternative(*item) for item in better])
+    assert (found and (found.side, found.label)) == expected
+
+
+def test_evidence_is_about_the_fact(data: ReportData) -> None:
+    row = data.suspects[0]
+    text = "\n".join(row.evidence.usual)
+    assert f"{row.head} is the head of" in text
+    assert f"{row.tail} is the tail of" in text
+    assert f"{row.head} ranks " in text
+    assert f"{row.tail} ranks " in text
+
+
+def test_the_yield_is_the_running_sum_of_the_list(data: ReportData, done: Audit) -> None:
+    chance = 1 - done.suspects["probability"].to_numpy()
+    assert [point.budget for point in data.yield_curve][-1] == len(chance)
+    for point in data.yield_curve:
+        assert point.expected.value == pytest.approx(chance[: point.budget].sum())
+        assert point.expected.low <= point.expected.value <= point.expected.high
+        assert point.observed is None
+
+
+def test_known_truths_are_pointed_out(done: Audit) -> None:
+    marks = frozenset(WRONG)
+    check = PlantedCheck(len(WRONG), 0, len(done.suspects))
+    data = report_data(done, planted=check, marks=marks)
+    assert data.planted == check
+    for row in data.suspects:
+        assert (row.mark == "planted") == ((row.head, row.relation, row.tail) in marks)
+    marked = sum(row.mark == "planted" for row in data.suspects)
+    assert data.yield_curve[-1].observed == marked
+
+
+def test_health_counts_each_relation(done: Audit) -> None:
+    sure = with_priors(done, Estimate(0.9, 0.85, 0.95))
+    found = health(sure)
+    assert found.wrong is not None
+    assert (found.wrong.value, found.wrong.low, found.wrong.high) == pytest.approx(
+        (0.1, 0.05, 0.15)
+    )
+    facts = set(rows())
+    for row in found.by_relation:
+        mine = [p for p in facts if p[1] == row.relation]
+        assert row.facts == len(mine)
+        if row.facts < 20:
+            assert row.wrong is None
+            continue
+        number = done.graph.relations.id(row.relation)
+        judged = done.collected.probability[done.collected.facts[:, 1].numpy() == number]
+        assert row.wrong is not None
+        assert row.wrong.value == pytest.approx(1 - judged.mean())
+        assert row.wrong.low <= row.wrong.value <= row.wrong.high
+    assert {row.relation for row in found.by_relation} == {r for _, r, _ in facts}
+
+
+def test_an_unknown_share_is_not_shown_as_known(done: Audit) -> None:
+    unsure = with_priors(done, Estimate(0.9, 0.5, 1.0), identifiable=False)
+    found = health(unsure)
+    assert found.wrong is None
+    assert found.reason == "Most facts look uncollected."
+    assert all(row.wrong is None for row in found.by_relation)
+    text = " ".join(warnings(unsure))
+    assert "cannot be told from this graph. Most facts look uncollected." in text
+    assert "nothing is put in quarantine" in text
+
+
+def test_a_wide_interval_is_said(done: Audit) -> None:
+    assert "between 5.0% and 15.0%" in " ".join(
+        warnings(with_priors(done, Estimate(0.9, 0.85, 0.95)))
+    )
+    narrow = warnings(with_priors(done, Estimate(0.9, 0.89, 0.91)))
+    assert not any("only known to lie" in line for line in narrow)
+
+
+def test_missing_facts_that_may_all_be_wrong_are_said_to_be(done: Audit) -> None:
+    count = len(done.proposed.facts)
+    for low, warned in ((np.zeros(count), True), (np.full(count, 0.8), False)):
+        figures = {"probability": np.full(count, 0.9), "low": low, "high": np.ones(count)}
+        found = dataclasses.replace(done, proposed=dataclasses.replace(done.proposed, **figures))
+        assert any("hardly known: between 0 and 30" in line for line in warnings(found)) == warned
+
+
+def test_entities_of_one_fact_are_warned_of(done: Audit) -> None:
+    ends = [end for h, _, t in set(rows()) for end in (h, t)]
+    lonely = sum(ends.count(end) == 1 for end in set(ends))
+    assert lonely > 0
+    assert f"{lonely} of {len(set(ends))} entities are in one fact only" in " ".join(warnings(done))
+
+
+def test_the_summary_adds_up(done: Audit) -> None:
+    found = summary(done)
+    assert found["suspects"] == len(done.suspects)
+    assert found["expected_wrong"] == pytest.approx(
+        (1 - done.suspects["probability"].to_numpy()).sum()
+    )
+    assert found["missing"] == len(done.missing)
+    assert found["wrong_share_low"] <= found["wrong_share"] <= found["wrong_share_high"]

@@ -1,0 +1,368 @@
+"""The audit as a whole: what its tables promise, on one small graph and on odd ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from audit_samples import FAST, REPEATED, graph_of, people, rows, sample
+from npugraph.auditing import (
+    Audit,
+    AuditSettings,
+    audit,
+    make_plan,
+    suited_settings,
+    whole_graph,
+)
+from npugraph.auditing import run as run_module
+from npugraph.auditing.settings import SEARCH, check
+from npugraph.errors import DataError, RunError, SettingsError
+from npugraph.graph import KnowledgeGraph, Splits, split_facts
+
+FACT = ("head", "relation", "tail")
+# A few moments; chance needs no training.
+QUICK = AuditSettings(recipe="random", folds=2, search=False, device="cpu", missing=10, explained=2)
+
+
+def facts_of(table: pa.Table) -> list[tuple[str, str, str]]:
+    return list(zip(*(table[name].to_pylist() for name in FACT), strict=True))
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        ("suspects", "expected_wrong"),
+        ("quarantine", "expected_wrong"),
+        ("missing", "expected_true"),
+    ],
+)
+def test_lists_have_their_columns_and_are_in_order(done: Audit, name: str, added: str) -> None:
+    table = getattr(done, name)
+    assert {*FACT, "probability", "low", "high", "score", "fold", "rank", "row", added} <= set(
+        table.column_names
+    )
+    probability = table["probability"].to_numpy()
+    low, high = table["low"].to_numpy(), table["high"].to_numpy()
+    assert ((low <= probability) & (probability <= high)).all()
+    assert ((low >= 0) & (high <= 1)).all()
+    steps = np.diff(probability)
+    assert (steps <= 0).all() if name == "missing" else (steps >= 0).all()
+    listed = facts_of(table)
+    assert len(listed) == len(set(listed))
+
+
+def test_lists_are_of_stored_and_of_new_facts(done: Audit) -> None:
+    stored = set(rows())
+    assert len(done.suspects) == done.settings.budget
+    assert set(facts_of(done.suspects)) <= stored
+    assert len(done.missing) == done.settings.missing
+    assert not set(facts_of(done.missing)) & stored
+
+
+def test_the_posterior_has_every_row_and_every_proposal(done: Audit) -> None:
+    table = done.posterior
+    assert table.column_names == [
+        *FACT,
+        "probability",
+        "low",
+        "high",
+        "score",
+        "collected",
+        "fold",
+    ]
+    given = len(rows())
+    assert facts_of(table)[:given] == rows()
+    assert table["collected"].to_pylist() == [i < given for i in range(len(table))]
+    proposed = facts_of(table)[given:]
+    assert len(proposed) == len(set(proposed)) == len(done.proposed.facts)
+    assert set(facts_of(done.missing)) <= set(proposed)
+    assert set(table["fold"].to_pylist()) == {1, 2, 3}
+    for name in ("probability", "low", "high", "score"):
+        assert np.isfinite(table[name].to_numpy()).all()
+    low, p, high = (table[name].to_numpy() for name in ("low", "probability", "high"))
+    assert ((low >= 0) & (low <= p) & (p <= high) & (high <= 1)).all()
+    # A repeat says what the first one says.
+    assert table.slice(given - REPEATED, REPEATED).equals(table.slice(0, REPEATED))
+
+
+def test_a_row_carries_the_judgement_of_its_fact(done: Audit) -> None:
+    for i in (0, 50, len(rows()) - 1):
+        place = done.place[i]
+        assert torch.equal(done.graph.facts[i], done.collected.facts[place])
+        row = done.posterior.slice(i, 1).to_pylist()[0]
+        assert row["probability"] == done.collected.probability[place]
+        assert row["fold"] == done.crossfit.folds.fold[place] + 1
+
+
+def test_a_quarantine_keeps_its_target(done: Audit) -> None:
+    rising = np.sort(done.collected.probability)
+    # Facts of equal probability are taken or left together.
+    target = 1 - rising[rising <= rising[9]].mean()
+    known = dataclasses.replace(
+        done,
+        priors=dataclasses.replace(done.priors, identifiable=True, reason=""),
+        settings=dataclasses.replace(done.settings, target_precision=target),
+    )
+    wrong = 1 - known.quarantine["probability"].to_numpy()
+    assert len(wrong) >= 10
+    assert wrong.mean() >= target - 1e-9
+    # The next facts would miss it.
+    assert (1 - rising[rising <= rising[len(wrong)]]).mean() < target
+    everything = dataclasses.replace(
+        known, settings=dataclasses.replace(known.settings, target_precision=0.0)
+    )
+    assert len(everything.quarantine) == len(known.collected.facts)
+
+
+def test_a_guess_puts_nothing_in_quarantine(done: Audit) -> None:
+    priors = dataclasses.replace(done.priors, identifiable=False, reason="Too few facts.")
+    settings = dataclasses.replace(done.settings, target_precision=0.0)
+    unsure = dataclasses.replace(done, priors=priors, settings=settings)
+    assert len(unsure.quarantine) == 0
+    assert len(unsure.suspects) == settings.budget
+
+
+# The same again
+
+
+class StopError(Exception):
+    """Stands for a kill."""
+
+
+def test_interrupted_turned_round_and_protected_it_says_the_same(
+    done: Audit, asked: AuditSettings, tmp_path: Path
+) -> None:
+    """Neither a stop after a fold, nor the order of the rows, nor protection changes a figure."""
+    turned = sample().select(torch.arange(len(rows())).flip(0))
+    guarded = facts_of(done.suspects)[:3]
+    protected = turned.encode(
+        pa.table(dict(zip(FACT, map(list, zip(*guarded, strict=True)), strict=True)))
+    )
+
+    def stop(name: str, progress: dict[str, Any]) -> None:
+        if name == "epoch" and progress["fold"] == 1:
+            raise StopError
+
+    ask = {"protected": protected, "out": tmp_path}
+    with pytest.raises(StopError):
+        audit(turned, asked, FAST, stage=stop, **ask)
+    assert (tmp_path / "folds" / "fold-1" / "model.safetensors").is_file()
+    stages: list[tuple[str, Any]] = []
+    again = audit(turned, asked, FAST, stage=lambda n, p: stages.append((n, p.get("fold"))), **ask)
+    assert ("epoch", 0) not in stages
+    assert ("epoch", 2) in stages
+    assert [name for name, _ in stages if name != "epoch"] == ["training", "judging", "missing"]
+    for name in ("collected", "proposed"):
+        one, other = getattr(done, name), getattr(again, name)
+        assert torch.equal(one.facts, other.facts)
+        for figure in ("fold", "score", "probability", "low", "high"):
+            assert np.array_equal(getattr(one, figure), getattr(other, figure)), figure
+    assert facts_of(again.posterior)[: len(rows())] == rows()[::-1]
+    assert facts_of(again.suspects)[:-3] == facts_of(done.suspects)[3:]
+    assert not set(guarded) & set(facts_of(again.suspects))
+    assert again.missing.equals(done.missing)
+    # Even a quarantine of everything leaves out what is protected.
+    all_of_it = dataclasses.replace(
+        again,
+        priors=dataclasses.replace(again.priors, identifiable=True, reason=""),
+        settings=dataclasses.replace(asked, target_precision=0.0),
+    )
+    assert len(all_of_it.quarantine) == len(done.collected.facts) - 3
+    assert not set(guarded) & set(facts_of(all_of_it.quarantine))
+
+
+def test_another_seed_is_another_audit() -> None:
+    graph = graph_of(people(12))
+    one, other, again = (
+        audit(graph, dataclasses.replace(QUICK, seed=seed)).collected for seed in (0, 1, 0)
+    )
+    assert not np.array_equal(one.fold, other.fold)
+    assert np.array_equal(one.probability, again.probability)
+
+
+def test_a_folder_of_another_audit_is_refused(tmp_path: Path) -> None:
+    audit(graph_of(people(12)), QUICK, out=tmp_path)
+    with pytest.raises(RunError, match="another folder"):
+        audit(graph_of(people(13)), QUICK, out=tmp_path)
+
+
+# Settings
+
+
+def test_a_given_share_is_taken() -> None:
+    found = audit(graph_of(people(12)), dataclasses.replace(QUICK, beta=0.875, alpha=0.001))
+    assert found.priors.beta == (0.875, 0.875, 0.875)
+    assert found.priors.alpha == (0.001, 0.001, 0.001)
+    assert found.priors.identifiable
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"folds": 1}, "folds=1 is too small; the least is 2."),
+        ({"budget": 0}, "budget=0 is too small"),
+        ({"missing": -1}, "missing=-1 is too small"),
+        ({"per_question": 0}, "per_question=0 is too small"),
+        ({"compared": 1}, "compared=1 is too small"),
+        ({"target_precision": 1.1}, "target_precision=1.1 is too large; the most is 1."),
+        ({"target_precision": float("nan")}, "target_precision=nan"),
+        ({"beta": 1.0}, "beta=1.0 must lie between 0 and 1"),
+        ({"beta": float("nan")}, "beta=nan must lie between 0 and 1"),
+        ({"alpha": 0.0}, "alpha=0.0 must lie between 0 and 1"),
+        ({"alpha": 0.5, "beta": 0.4}, "alpha=0.5 must be below beta=0.4"),
+        ({"seed": -1}, "seed=-1"),
+        ({"recipe": "complx"}, "complx"),
+    ],
+)
+def test_what_means_nothing_is_refused_before_any_work(
+    changes: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "cross_fit", lambda *_, **__: pytest.fail("It began."))
+    settings = dataclasses.replace(QUICK, **changes)
+    with pytest.raises(SettingsError) as caught:
+        check(settings)
+    assert what in str(caught.value)
+    with pytest.raises(SettingsError):
+        audit(sample(), settings)
+
+
+def test_settings_suit_the_size_and_changes_win() -> None:
+    graph = sample()
+    small = suited_settings(graph, AuditSettings(device="cpu"))
+    assert (small.epochs, small.d, small.negatives) == (40, 128, 0)
+    assert suited_settings(graph, AuditSettings(device="cpu"), {"epochs": "7"}).epochs == 7
+    with pytest.raises(SettingsError, match="epoch"):
+        suited_settings(graph, AuditSettings(), {"epoch": 3})
+
+
+def test_a_plan_counts_the_trainings() -> None:
+    graph, settings = sample(), AuditSettings(device="cpu")
+    training = suited_settings(graph, settings)
+    plan = make_plan(graph, settings, training, measure=False)
+    assert plan.facts == len(graph.index())
+    assert plan.systems == settings.folds + len(SEARCH)
+    assert make_plan(graph, settings, training, False, {"n3": "0.1"}).systems == settings.folds
+    without = dataclasses.replace(settings, search=False)
+    assert make_plan(graph, without, training, False).systems == settings.folds
+    assert "about" not in plan.sentence()
+    timed = make_plan(graph, settings, training)
+    assert timed.seconds is not None
+    assert "about" in timed.sentence()
+
+
+def test_validation_chooses_among_a_few_settings() -> None:
+    graph, settings = graph_of(people(12)), AuditSettings(device="cpu", folds=2)
+    training = suited_settings(graph, settings, FAST)
+    chosen, tried = run_module._choose(graph, settings, training, FAST, lambda *_: None)
+    assert [values for values, _ in tried] == list(SEARCH)
+    best = max(tried, key=lambda pair: pair[1])[0]
+    assert chosen == dataclasses.replace(training, **best)
+    given = run_module._choose(graph, settings, training, {"n3": 0.3}, lambda *_: None)
+    assert given == (training, ())
+
+
+# Graphs
+
+
+def test_too_few_facts_are_refused() -> None:
+    few = graph_of(people(36)[:49] + people(36)[:10], source="few")
+    with pytest.raises(DataError, match="'few' holds 49 distinct facts; .* needs at least 50"):
+        audit(few, QUICK)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        graph_of(people(36)[:50]),
+        graph_of([(h, "r", t) for h, _, t in people(12)]),
+        graph_of([(f"a{i}", "r", f"b{i}") for i in range(60)]),
+        graph_of([(f"a{i % 9}", f"r{i}", f"b{i % 13}") for i in range(80)]),
+        graph_of(people(12) * 2, extra=tuple(f"lonely {i}" for i in range(40))),
+    ],
+    ids=["few", "one relation", "pairs", "a relation a fact", "doubled, lonely entities"],
+)
+def test_odd_graphs_are_judged(graph: KnowledgeGraph) -> None:
+    found = audit(graph, QUICK)
+    assert len(found.posterior) == len(graph) + len(found.proposed.facts)
+    for name in ("probability", "low", "high"):
+        values = found.posterior[name].to_numpy()
+        assert ((values >= 0) & (values <= 1)).all()
+
+
+def test_no_missing_facts_are_wanted() -> None:
+    found = audit(graph_of(people(12)), dataclasses.replace(QUICK, missing=0))
+    assert len(found.missing) == len(found.proposed.facts) == 0
+    assert len(found.posterior) == len(found.graph)
+
+
+def with_columns(graph: KnowledgeGraph) -> KnowledgeGraph:
+    count = torch.arange(len(graph))
+    return dataclasses.replace(
+        graph, confidence=count / len(graph), label=(count % 2).to(torch.int8)
+    )
+
+
+def test_a_file_cut_into_parts_is_put_together_as_it_was() -> None:
+    graph = with_columns(sample())
+    splits = split_facts(graph, valid_share=0.2, test_share=0.2, seed=1, name="cut")
+    assert min(map(len, splits.parts().values())) > 10
+    whole = whole_graph(splits)
+    assert whole.source == "cut"
+    assert whole.to_table().equals(graph.to_table())
+    assert torch.equal(whole.rows, graph.rows)
+    assert whole_graph(graph) is graph
+
+
+def test_parts_of_several_files_come_one_after_the_other() -> None:
+    graph = with_columns(sample())
+    parts = [
+        dataclasses.replace(graph.select(torch.arange(i, len(graph), 3)), source=f"file {i}")
+        for i in range(3)
+    ]
+    parts[2] = dataclasses.replace(parts[2], label=None)
+    whole = whole_graph(Splits("three", *parts))
+    assert torch.equal(whole.facts, torch.cat([part.facts for part in parts]))
+    assert whole.confidence is not None
+    assert whole.confidence.tolist() == torch.cat([part.confidence for part in parts]).tolist()
+    assert whole.label is None
+
+
+# Evidence
+
+
+def test_a_stored_fact_is_explained_by_the_system_that_never_saw_it(done: Audit) -> None:
+    graph = done.crossfit.folds.graph
+    for i in (0, 40, 101):
+        fact = done.collected.facts[i]
+        system = done.crossfit.systems[int(done.crossfit.folds.fold[i])]
+        found = done.explain(fact)
+        assert found.stored
+        for side in ("head", "tail"):
+            expected = float(system.score_as(fact.unsqueeze(0), side))
+            assert found.scores[side] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        labels = graph.with_facts(fact.unsqueeze(0)).to_table().to_pylist()[0]
+        assert done.explain(tuple(labels.values())) == found
+
+
+def test_a_proposed_fact_is_explained_by_the_system_that_found_it(done: Audit) -> None:
+    place = int(np.argmax(done.proposed.fold))
+    fold, fact = int(done.proposed.fold[place]), done.proposed.facts[place]
+    assert fold > 0
+    found = done.explain(fact)
+    assert not found.stored
+    expected = float(done.crossfit.systems[fold].score_as(fact.unsqueeze(0), "tail"))
+    assert found.scores["tail"] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_an_unknown_name_is_an_error(done: Audit) -> None:
+    with pytest.raises(DataError, match="No entity is called 'persn 001'"):
+        done.explain(("persn 001", "knows", "person 002"))

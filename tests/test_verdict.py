@@ -1,0 +1,142 @@
+"""From features to probabilities, on made graphs whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npugraph.calibration import DensityRatio, ece
+from npugraph.detection import auroc
+from npugraph.errors import DataError
+from npugraph.noise import NoiseProfile
+from npugraph.priors import Estimate, Priors
+from npugraph.stacking import Stack
+from npugraph.verdict import Sample, Verdict, agree, reach_verdict
+
+KINDS = ("random", "one-sided", "typed")
+CENTRES = {"true": (6.0, 6.0), "random": (0.0, 0.0), "one-sided": (0.0, 3.5), "typed": (3.5, 0.0)}
+
+
+def draw(kinds: np.ndarray, rng: np.random.Generator) -> Sample:
+    """Draw facts of the given kinds; their plain score is the mean of the two features."""
+    features = rng.normal(size=(len(kinds), 2)) + np.array([CENTRES[k] for k in kinds])
+    fold, relation = (rng.integers(0, size, len(kinds)) for size in (2, 5))
+    return Sample(features, fold, relation, features.mean(1))
+
+
+def made(kind: str, beta: float, seed: int, facts: int = 2000) -> tuple[Sample, np.ndarray, dict]:
+    rng = np.random.default_rng(seed)
+    true = rng.random(facts) < beta
+    pools = {k: draw(np.repeat(k, facts), rng) for k in KINDS}
+    return draw(np.where(true, "true", kind), rng), true, pools
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_priors_and_probabilities_are_right_for_every_kind(kind: str) -> None:
+    collected, true, pools = made(kind, 0.94, seed=1)
+    verdict = reach_verdict(collected, pools)
+    assert max(verdict.profile.weight, key=verdict.profile.weight.__getitem__) == kind
+    beta = verdict.priors.beta
+    assert beta.value == pytest.approx(true.mean(), abs=0.015)
+    assert beta.low <= true.mean() <= beta.high
+    assert auroc(true, verdict.stack.collected) > 0.99
+    middle, low, high = verdict.probability(verdict.stack.collected, collected=True)
+    # 120 wrong facts: their number alone is uncertain by half a percent of all facts.
+    assert ece(middle, true) < 0.02
+    assert (low <= middle).all()
+    assert (middle <= high).all()
+
+
+def test_the_same_seed_gives_the_same_verdict() -> None:
+    collected, _, pools = made("random", 0.95, seed=2, facts=150)
+    one, two, other = (reach_verdict(collected, pools, seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.stack.collected, two.stack.collected)
+    assert one.priors.beta == two.priors.beta
+    assert one.profile == two.profile
+    scores = np.linspace(-5, 5, 9)
+    np.testing.assert_array_equal(one.ratio(scores), two.ratio(scores))
+    assert one.priors.beta != other.priors.beta
+
+
+def test_a_given_beta_stands() -> None:
+    collected, _, pools = made("random", 0.95, seed=4, facts=300)
+    priors = reach_verdict(collected, pools, beta=0.8, alpha=0.01).priors
+    assert priors.beta == (0.8, 0.8, 0.8)
+    assert priors.alpha == (0.01, 0.01, 0.01)
+
+
+def test_a_missing_kind_and_a_missing_fold_are_no_obstacle() -> None:
+    collected, true, pools = made("random", 0.9, seed=5, facts=500)
+    empty = Sample(*(getattr(pools["typed"], name)[:0] for name in Sample.__annotations__))
+    verdict = reach_verdict(collected, {"random": pools["random"], "typed": empty})
+    assert verdict.profile.weight == {"random": 1.0, "typed": 0.0}
+    assert verdict.priors.beta.value == pytest.approx(true.mean(), abs=0.03)
+    # A pool that has no facts of one fold.
+    kept = pools["random"].fold != 0
+    part = Sample(*(getattr(pools["random"], name)[kept] for name in Sample.__annotations__))
+    verdict = reach_verdict(collected, {"random": pools["random"], "one-sided": part})
+    assert np.isfinite(verdict.stack.collected).all()
+
+
+def test_features_that_tell_nothing_are_called_so() -> None:
+    collected, _, pools = made("random", 0.95, seed=6, facts=300)
+    flat = {
+        kind: replace(pool, features=np.zeros((300, 2)), score=np.zeros(300))
+        for kind, pool in pools.items()
+    }
+    blank = replace(collected, features=np.zeros((300, 2)), score=np.zeros(300))
+    verdict = reach_verdict(blank, flat)
+    assert not verdict.priors.identifiable
+    for values in verdict.probability(verdict.stack.collected, collected=True):
+        assert ((values >= 0) & (values <= 1)).all()
+
+
+def test_a_dozen_facts_are_too_few_and_say_so() -> None:
+    collected, _, pools = made("random", 1.0, seed=7, facts=12)
+    fold = np.arange(12) % 3
+    small = {kind: replace(pool, fold=fold) for kind, pool in pools.items()}
+    verdict = reach_verdict(replace(collected, fold=fold), small)
+    assert not verdict.priors.identifiable
+    assert "Only 12 collected facts" in verdict.priors.reason
+    with pytest.raises(DataError, match="at least two folds"):
+        reach_verdict(replace(collected, fold=np.zeros(12, dtype=np.int64)), small)
+
+
+def by_hand(beta: Estimate, alpha: Estimate, unknown: float) -> Verdict:
+    """Return a verdict with log rho = score."""
+    ratio = DensityRatio(np.array([0.0]), np.array([0.0]), slope=1.0)
+    return Verdict(
+        NoiseProfile({}, {}), Stack({}, np.zeros(0), {}), Priors(beta, alpha, True), ratio, unknown
+    )
+
+
+def test_a_probability_is_its_formula_with_a_floor() -> None:
+    beta, alpha = Estimate(0.9, 0.85, 0.95), Estimate(0.1, 0.05, 0.15)
+    verdict = by_hand(beta, alpha, unknown=0.02)
+    middle, low, high = verdict.probability(np.log([1e-6, 1.0]), collected=True)
+    # The floor is 0.1 / 0.9 + 0.02; at rho = 1 the posterior is beta itself.
+    floor = 0.1 / 0.9 + 0.02
+    assert middle == pytest.approx([0.9 * (0.9 - 0.1 / floor) / 0.8, 0.9])
+    assert middle[0] > 0.15
+    assert (low[1], high[1]) == pytest.approx((0.85, 0.95))
+    bare = replace(verdict, unknown=0.0).probability(np.log([1e-6]), collected=True)[0]
+    assert bare == pytest.approx([0.0], abs=1e-12)
+    # Uncollected facts have no such floor: there true facts are the exception.
+    assert verdict.probability(np.log([1e-6, 1.0]), collected=False)[0] == pytest.approx([0.0, 0.1])
+    assert all(len(x) == 0 for x in verdict.probability(np.zeros(0), collected=True))
+
+
+def test_two_estimates_are_averaged_where_both_can_be_told() -> None:
+    alpha = Estimate(0.0, 0.0, 0.0)
+    one = Priors(Estimate(0.96, 0.94, 0.98), alpha, True)
+    two = Priors(Estimate(0.90, 0.89, 0.91), alpha, True)
+    both = agree(one, two)
+    assert both.beta == pytest.approx((0.93, 0.90, 0.96))
+    assert both.alpha == alpha
+    assert agree(one, replace(two, identifiable=False)) is one
+    doubtful = replace(one, identifiable=False, reason="Why.")
+    assert agree(doubtful, two) is doubtful
+    near = agree(one, Priors(Estimate(0.95, 0.92, 0.97), alpha, True))
+    assert near.beta == pytest.approx((0.955, 0.93, 0.975))
