@@ -67,6 +67,10 @@ class Verdict:
         called wrong for certain: where wrong facts lie so do some true ones that no system knows,
         so rho is taken to be at least (1 - beta) / (1 - alpha) + unknown there. Without that floor
         the lowest scores would get the lowest ratio that chance made.
+
+        For uncollected facts alpha is found by taking the best scored ones for true, which is the
+        most it can be; a graph that lacks nothing looks the same. Their probability is therefore
+        the middle of its interval, and the interval is what to read.
         """
         if not len(score):
             return score, score, score
@@ -83,7 +87,8 @@ class Verdict:
         ends = [at(b, a) for b in (beta.low, beta.high) for a in (alpha.low, alpha.high)]
         middle = at(beta.value, alpha.value)
         low = np.minimum(np.min(ends, axis=0), middle)
-        return middle, low, np.maximum(np.max(ends, axis=0), middle)
+        high = np.maximum(np.max(ends, axis=0), middle)
+        return (middle if collected else (low + high) / 2), low, high
 
 
 def reach_verdict(
