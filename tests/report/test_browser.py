@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from report_samples import HOSTILE, empty_report, hostile_report, realistic_report
 
 from npugraph.report import ReportData
+
+from .report_samples import HOSTILE, empty_report, hostile_report, realistic_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

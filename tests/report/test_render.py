@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
-from report_samples import HOSTILE, empty_report, hostile_report, realistic_report
 
 from npugraph.errors import DataError
 from npugraph.report import (
@@ -40,6 +39,8 @@ from npugraph.report import (
 )
 from npugraph.report.render import PAGE_SIZE, breakable, embedded_json
 from npugraph.settings import TrainSettings
+
+from .report_samples import HOSTILE, empty_report, hostile_report, realistic_report
 
 VOID = {"meta", "input", "br", "wbr", "link", "img", "hr"}
 LABELS = st.text(max_size=40)
