@@ -35,15 +35,11 @@ from npugraph.perturb import PerturbSettings, perturb
 from npugraph.recipes.npugraph import NPUGraphSettings, build
 from npugraph.steps import GraphStepper, Stepper
 from npugraph.train import make_optimizer
+from ranking import ALLOCATOR
 
 RESULTS = Path(__file__).parent / "results" / "npugraph_step.jsonl"
 # Facts that share their random uncollected ones, in the second measurement on the CPU.
 SHARE = 32
-# Keeps the C library from giving large blocks back at once, which spares page faults.
-ALLOCATOR = {
-    "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4294967296:"
-    "glibc.malloc.trim_threshold=4294967296:glibc.malloc.top_pad=268435456"
-}
 
 
 def seconds_a_call(call: Callable[[], object], least: float = 3.0) -> float:
@@ -153,7 +149,7 @@ def on_cpu(splits: Splits, peer: bool, batch: int, hidden: int) -> dict[str, Any
             result[name if share == 1 else f"{name}_shared"] = batch / seconds
     if peer:
         result["share"] = SHARE
-        for name, setting in (("pykeen_ermlp", {}), ("pykeen_ermlp_allocator", ALLOCATOR)):
+        for name, setting in (("pykeen_ermlp", ""), ("pykeen_ermlp_allocator", ALLOCATOR)):
             result[name] = peer_in_own_process(batch, hidden, setting)
         best = max(result["pykeen_ermlp"], result["pykeen_ermlp_allocator"])
         result["ratio"] = result["heads_only"] / best
@@ -161,12 +157,11 @@ def on_cpu(splits: Splits, peer: bool, batch: int, hidden: int) -> dict[str, Any
     return result
 
 
-def peer_in_own_process(batch: int, hidden: int, setting: dict[str, str]) -> float:
+def peer_in_own_process(batch: int, hidden: int, setting: str) -> float:
     """Return positive facts a second of PyKEEN's ERMLP, under a setting of the allocator."""
     command = [sys.executable, __file__, "--worker", "--batch", str(batch), "--hidden", str(hidden)]
-    done = subprocess.run(
-        command, env={**os.environ, **setting}, capture_output=True, text=True, check=True
-    )
+    variables = os.environ | {"GLIBC_TUNABLES": setting}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 

@@ -49,15 +49,11 @@ import torch
 from npugraph import __version__, datasets
 from npugraph.graph import Splits
 from npugraph.recipes import get_recipe
-from npugraph.recipes.adversarial import AdversarialSettings
-from npugraph.recipes.transe import TransESettings, make_tables, margin_parts
-from npugraph.samplers import Uniform
-from npugraph.scorers import TransE
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.steps import Stepper
 from npugraph.train import make_optimizer, validation_metrics
-from npugraph.training import PlainTraining, Training
+from npugraph.training import Training
 from ranking import ALLOCATOR, others_time
 from training_peers import PEERS, Step, Task, batches
 
@@ -81,19 +77,10 @@ def make_ours(task: Task, splits: Splits, rate: float) -> tuple[Training, TrainS
         "device": "cpu",
         "seed": task.seed,
     }
-    train = splits.train
-    if task.model == "transe":
-        settings = make_settings(TransESettings, {**shared, "sides": "halves"})
-        scorer = TransE(settings.p, normalize=True)
-        system, _, objective = margin_parts(settings, scorer, make_tables(settings, train), train)
-        # The recipe draws for each fact, as published; here candidates may be shared.
-        sizes = train.num_entities, train.num_relations
-        sampler = Uniform(train.facts, *sizes, task.negatives, task.share)
-        return PlainTraining(system, sampler, objective, train, sides="halves"), settings
     recipe = get_recipe(task.model)
-    more = make_settings(recipe.settings, {**shared, "share": task.share, "penalty": 0.0})
-    assert isinstance(more, AdversarialSettings)
-    return recipe.build(more, train), more
+    own = {"sides": "halves"} if task.model == "transe" else {"penalty": 0.0}
+    settings = make_settings(recipe.settings, {**shared, "share": task.share, **own})
+    return recipe.build(settings, splits.train), settings
 
 
 def ours(task: Task, splits: Splits) -> Step:

@@ -19,7 +19,6 @@ from npugraph.calibration import (
     posterior_uncollected,
     reliability_curve,
     rows_by_group,
-    shift_prior,
 )
 from npugraph.errors import DataError, SettingsError
 
@@ -226,23 +225,6 @@ def test_bad_ratios_are_refused() -> None:
     for ratio in ([0.0], [-1.0], [np.inf], [np.nan]):
         with pytest.raises(DataError, match="ratio"):
             posterior_collected(ratio, 0.9, 0.1)
-
-
-@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.0, 1.0))
-def test_shifting_a_prior_is_bayes_rule_and_can_be_undone(
-    old: float, new: float, probability: float
-) -> None:
-    shifted = shift_prior([probability], old, new)
-    assert shift_prior(shifted, new, old)[0] == pytest.approx(probability, abs=1e-9)
-    if 0 < probability < 1:
-        likelihood = probability / (1 - probability) * (1 - old) / old
-        assert shifted[0] == pytest.approx(new * likelihood / (new * likelihood + 1 - new))
-
-
-def test_shifting_from_or_to_certainty_is_refused() -> None:
-    for old, new in ((0.0, 0.5), (0.5, 1.0)):
-        with pytest.raises(DataError, match="strictly between"):
-            shift_prior([0.5], old, new)
 
 
 def slow_ece(probability: list[float], true: list[bool], bins: int) -> float:

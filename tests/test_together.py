@@ -11,8 +11,8 @@ from torch import Tensor
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, Vocabulary
 from npugraph.objectives import Margin, Objective, Scored, SelfAdversarial
-from npugraph.samplers import Candidates, Uniform, collected, draw_shared
-from npugraph.samplers.uniform import Answered
+from npugraph.samplers import Candidates, Shared, Uniform
+from npugraph.samplers.uniform import collected
 from npugraph.scorers import DistMult, Scorer
 from npugraph.system import FEW_ROWS, Question, System, look_up
 from npugraph.training import PlainTraining
@@ -146,7 +146,7 @@ def test_looking_from_the_candidates_finds_the_same_collected_facts(
     seed: int,
 ) -> None:
     stored, facts = as_tensor(known), as_tensor(asked + known[:3])
-    ids = draw_shared(len(facts), 6, 4, share, torch.Generator().manual_seed(seed))
-    found = Answered(stored, 6, 2).among(facts, ids, side)
+    rng = torch.Generator().manual_seed(seed)
+    ids, found = Shared(stored, 6, 2, share).draw(facts, side, 4, rng)
     assert found.shape == (len(facts), 4)
     assert torch.equal(found, collected(TripleIndex(stored, 6, 2), facts, ids, side))

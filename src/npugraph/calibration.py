@@ -341,29 +341,6 @@ def posterior_uncollected(ratio: ArrayLike, beta: ArrayLike, alpha: ArrayLike) -
     return np.clip(value, 0.0, 1.0)
 
 
-def shift_prior(probability: ArrayLike, old: ArrayLike, new: ArrayLike) -> Floats:
-    """Return probabilities [n] under another prior: odds * (new odds) / (old odds).
-
-    With the same score, a fact of a relation that holds more wrong facts is wrong more often.
-    The pooled posterior, shifted from the pooled beta to that of the fact's relation, says so.
-
-    Args:
-        probability: [n], under the prior ``old``.
-        old: one number or [n], strictly between 0 and 1.
-        new: likewise.
-
-    >>> shift_prior([0.5, 1.0], old=0.5, new=0.8).round(3).tolist()
-    [0.8, 1.0]
-    """
-    given = probabilities(probability)
-    before, after = (np.asarray(prior, dtype=np.float64) for prior in (old, new))
-    for name, prior in (("old", before), ("new", after)):
-        if not ((prior > 0) & (prior < 1)).all():
-            raise DataError(f"The {name} prior {prior} must lie strictly between 0 and 1.")
-    yes, no = given * (after / before), (1 - given) * ((1 - after) / (1 - before))
-    return yes / (yes + no)
-
-
 def reliability_curve(
     probability: ArrayLike, true: ArrayLike, *, bins: int = 15, by: Bins = "count"
 ) -> pa.Table:

@@ -19,7 +19,7 @@ from torch import Tensor
 from npugraph.checkpoint import Run
 from npugraph.errors import RunError, SettingsError
 from npugraph.features import FEATURES, Comparison
-from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, flip
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, distinct_tails, flip
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings
 from npugraph.system import Model
@@ -97,13 +97,9 @@ def draw_pool(facts: Tensor, index: TripleIndex, kind: Kind, rng: torch.Generato
 
 def _seen(known: Tensor, relation: Tensor, index: TripleIndex, rng: torch.Generator) -> Tensor:
     """Draw for each relation [n] one of its distinct tails in the known facts [m, 3]: [n]."""
-    key = torch.unique(known[:, 1] * index.num_entities + known[:, 2])
-    size = torch.bincount(key // index.num_entities, minlength=index.num_relations)
-    start = torch.cumsum(size, 0) - size
+    tails, start, size = distinct_tails(known, index.num_entities, index.num_relations)
     chance = torch.rand(len(relation), generator=rng, dtype=torch.float64)
-    place = start[relation] + (chance * size[relation]).long()
-    drawn: Tensor = key[place] % index.num_entities
-    return drawn
+    return tails[start[relation] + (chance * size[relation]).long()]
 
 
 @dataclass(frozen=True)

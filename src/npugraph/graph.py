@@ -300,6 +300,19 @@ def flip(facts: Tensor) -> Tensor:
     return facts[..., [2, 1, 0]]
 
 
+def distinct_tails(
+    facts: Tensor, num_entities: int, num_relations: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the distinct tails of each relation: (entities [m], start [R], size [R]).
+
+    Those of relation r are ``entities[start[r] : start[r] + size[r]]``. For heads, give the
+    flipped facts.
+    """
+    key = torch.unique(facts[:, 1] * num_entities + facts[:, 2])
+    size = torch.bincount(key // num_entities, minlength=num_relations)
+    return key % num_entities, torch.cumsum(size, 0) - size, size
+
+
 def mean_answers(facts: Tensor, num_relations: int) -> Tensor:
     """Return how many tails a (head, relation) has on average, by relation: float64 [R].
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from npugraph.errors import DataError, SettingsError
-from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, flip
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, distinct_tails, flip
 from npugraph.io import write_splits, write_table, write_text
 from npugraph.seeds import generator
 
@@ -171,11 +171,12 @@ def _drawer(
     num_entities, num_relations = graph.num_entities, graph.num_relations
 
     def any_triple(count: int, rng: torch.Generator) -> Tensor:
-        sizes = (num_entities, num_relations, num_entities)
-        return torch.stack([torch.randint(n, (count,), generator=rng) for n in sizes], dim=1)
+        ends = (num_entities, num_relations, num_entities)
+        return torch.stack([torch.randint(n, (count,), generator=rng) for n in ends], dim=1)
 
     # By slot (head, tail): the entities seen there, relation after relation.
-    seen = [_seen_entities(rows, graph) for rows in (flip(merged), merged)]
+    sizes = (num_entities, num_relations)
+    seen = [distinct_tails(rows, *sizes) for rows in (flip(merged), merged)]
 
     def corrupted(count: int, rng: torch.Generator) -> Tensor:
         facts = merged[torch.randint(len(merged), (count,), generator=rng)]
@@ -193,13 +194,6 @@ def _drawer(
         return facts
 
     return any_triple if noise == "random" else corrupted
-
-
-def _seen_entities(facts: Tensor, graph: KnowledgeGraph) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the distinct tails of each relation: (entities [m], start [R], size [R])."""
-    key = torch.unique(facts[:, 1] * graph.num_entities + facts[:, 2])
-    size = torch.bincount(key // graph.num_entities, minlength=graph.num_relations)
-    return key % graph.num_entities, torch.cumsum(size, 0) - size, size
 
 
 def describe(splits: Splits, truth: Truth, settings: PerturbSettings, base: str) -> dict[str, Any]:

@@ -44,14 +44,19 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
-        for field in dataclasses.fields(self):
-            _check_range(field, getattr(self, field.name))
+        check_ranges(self)
         for name, kind in typing.get_type_hints(type(self)).items():
             if typing.get_origin(kind) is Literal:
                 parse_value(name, getattr(self, name), kind)
 
 
 S = TypeVar("S", bound=TrainSettings)
+
+
+def check_ranges(settings: Any) -> None:
+    """Refuse values of a settings dataclass that lie outside their declared range."""
+    for field in dataclasses.fields(settings):
+        _check_range(field, getattr(settings, field.name))
 
 
 def _check_range(field: dataclasses.Field[Any], value: Any) -> None:

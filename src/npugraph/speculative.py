@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Lookup, NeighbourAttention
-from npugraph.graph import Side, TripleIndex
+from npugraph.graph import Side
 from npugraph.objectives import Heads
 from npugraph.posterior import Posterior, health
-from npugraph.samplers import Uncollected, collected, draw_shared
+from npugraph.samplers import Shared, Uncollected
 from npugraph.scorers import TwoHeads
 from npugraph.system import Model
 from npugraph.training import Training
@@ -152,8 +152,9 @@ class SpeculativeTraining(Training):
         self.plan = plan
         self.choose_neighbours = choose_neighbours
         self.level_weight = level_weight
-        self.sampler = Uncollected(facts, system.num_entities, system.num_relations)
-        self.index = TripleIndex(facts, system.num_entities, system.num_relations)
+        sizes = (system.num_entities, system.num_relations)
+        self.sampler = Uncollected(facts, *sizes)
+        self.shared = None if plan.share == 1 else Shared(facts, *sizes, plan.share)
         self.top: tuple[Tensor, Tensor] | None = None
         self.latest: tuple[Tensor, Tensor] | None = None
 
@@ -180,14 +181,11 @@ class SpeculativeTraining(Training):
 
     def _draw_random(self, facts: Tensor, side: Side, count: int, rng: torch.Generator) -> Tensor:
         """Draw for each fact or each run of ``share`` facts; its own entity stands for none."""
-        if self.plan.share == 1:
+        if self.shared is None:
             return self.sampler.draw(facts, side, count, rng)
-        if self.index.keys.device != facts.device:
-            self.index = self.index.to(facts.device)
-        ids = draw_shared(len(facts), self.system.num_entities, count, self.plan.share, rng)
+        ids, known = self.shared.draw(facts, side, count, rng)
         own = facts[:, 2:] if side == "tail" else facts[:, :1]
-        each = ids.repeat_interleave(len(facts) // len(ids), 0)
-        return torch.where(collected(self.index, facts, ids, side), own, each)
+        return torch.where(known, own, ids.repeat_interleave(len(facts) // len(ids), 0))
 
     @torch.no_grad()
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:

@@ -87,7 +87,6 @@ class PlainTraining(Training):
         self.objective = objective
         self.sides: Sides = sides
         # Most objectives may look at the factors; those that say that they do not spare them.
-        self._uses_factors = bool(getattr(objective, "uses_factors", True))
         self.register_buffer("weight", weight, persistent=False)
         confidence = train.confidence if use_confidence else None
         confidence = None if confidence is None else confidence.float()
@@ -107,7 +106,7 @@ class PlainTraining(Training):
             candidates = self.sampler.candidates(facts, part, side, rng)
             questions.append(Question(facts, side, candidates))
         # The batch is hidden as a whole: what is scored in a step is no evidence in it.
-        scored = self.system.scored_together(questions, rows, self._uses_factors)
+        scored = self.system.scored_together(questions, rows, self.objective.uses_factors)
         losses = [
             self._loss(one, part) * len(part) for one, (_, part) in zip(scored, parts, strict=True)
         ]

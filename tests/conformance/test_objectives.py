@@ -192,10 +192,10 @@ def test_who_does_not_use_the_factors_does_not_look_at_them(name: str) -> None:
     scored = some_scores(name)
     objective = CASES[name].make()
     without = replace(scored, factors=())
-    if not getattr(objective, "uses_factors", True):
+    if not objective.uses_factors:
         assert given(objective, without) == given(objective, scored)
     for penalised in PENALISED.values():
-        assert getattr(penalised, "uses_factors", True)
+        assert penalised.uses_factors
 
 
 @every_case

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.auditing.missing import first_of_each, propose
-from npugraph.auditing.settings import SEARCH, AuditSettings, check, searches, suited_settings
+from npugraph.auditing.settings import SEARCH, AuditSettings, searches, suited_settings
 from npugraph.crossfit import CrossFit, Judged, cross_fit, make_folds
 from npugraph.detection import find_missing_facts, find_suspect_facts
 from npugraph.errors import DataError
@@ -219,7 +219,6 @@ def audit(
         stage: called with the name of each stage and its progress.
     """
     settings = settings or AuditSettings()
-    check(settings)
     whole = whole_graph(graph)
     name = whole.source or "graph"
     if len(whole.index()) < LEAST_FACTS:

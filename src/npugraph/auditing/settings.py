@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from npugraph.errors import SettingsError
 from npugraph.features import FEATURES
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes import get_recipe
-from npugraph.settings import TrainSettings, make_settings, setting
+from npugraph.settings import TrainSettings, check_ranges, make_settings, setting
 from npugraph.train import choose_device
 
 # Up to so many facts, a few strengths of the penalty are tried and validation chooses.
@@ -41,6 +40,20 @@ class AuditSettings:
     search: bool = setting(True, "on small graphs, let validation choose among a few settings")
     device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU where there is one")
     seed: int = setting(0, "every random draw follows from it", low=0)
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing before any work is done."""
+        check_ranges(self)
+        for name in ("beta", "alpha"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise SettingsError(f"{name}={value} must lie between 0 and 1, both left out.")
+        if self.beta is not None and self.alpha is not None and self.alpha >= self.beta:
+            raise SettingsError(
+                f"alpha={self.alpha} must be below beta={self.beta}: collected facts are true "
+                "more often than uncollected ones."
+            )
+        get_recipe(self.recipe)
 
 
 def suited_settings(
@@ -157,24 +170,3 @@ def searches(
     """Tell whether validation chooses among a few settings first; what is given stays."""
     small = settings.recipe == "complex-n3" and len(graph) <= SEARCH_FACTS
     return settings.search and small and "n3" not in (changes or {})
-
-
-def check(settings: AuditSettings) -> None:
-    """Refuse values that mean nothing before any work is done."""
-    for field in dataclasses.fields(settings):
-        value, low, high = getattr(settings, field.name), *map(field.metadata.get, ("low", "high"))
-        # Written so that what is not a number is refused, too.
-        if low is not None and not value >= low:
-            raise SettingsError(f"{field.name}={value} is too small; the least is {low}.")
-        if high is not None and not value <= high:
-            raise SettingsError(f"{field.name}={value} is too large; the most is {high}.")
-    for name in ("beta", "alpha"):
-        value = getattr(settings, name)
-        if value is not None and not 0 < value < 1:
-            raise SettingsError(f"{name}={value} must lie between 0 and 1, both left out.")
-    if settings.beta is not None and settings.alpha is not None and settings.alpha >= settings.beta:
-        raise SettingsError(
-            f"alpha={settings.alpha} must be below beta={settings.beta}: collected facts are true "
-            "more often than uncollected ones."
-        )
-    get_recipe(settings.recipe)

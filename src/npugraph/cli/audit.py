@@ -118,7 +118,6 @@ def _settings(
     import typing
 
     from npugraph.auditing import AuditSettings
-    from npugraph.auditing.settings import check
     from npugraph.errors import SettingsError, nearest
     from npugraph.recipes import get_recipe
     from npugraph.settings import make_settings, parse_value
@@ -127,9 +126,8 @@ def _settings(
     changes = {name: value for name, value in assignments.items() if name not in hints}
     for name in assignments.keys() - changes.keys():
         given[name] = parse_value(name, assignments[name], hints[name])
-    settings = AuditSettings(**given)
     # What is wrong fails here, before anything is read.
-    check(settings)
+    settings = AuditSettings(**given)
     kind = get_recipe(settings.recipe).settings
     names = [*hints, *(field.name for field in dataclasses.fields(kind))]
     for name in changes:

@@ -5,7 +5,7 @@ what other facts of the relation look like, and, where a scoring function is giv
 higher. The fact in question never counts as evidence for itself.
 """
 
-from npugraph.explain.collection import CollectionModel, draw_uncollected
+from npugraph.explain.collection import CollectionModel
 from npugraph.explain.evidence import Explainer, explain
 from npugraph.explain.records import (
     Alternative,
@@ -27,6 +27,5 @@ __all__ = [
     "Similar",
     "Supporting",
     "Usage",
-    "draw_uncollected",
     "explain",
 ]

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from npugraph.errors import DataError, SettingsError
+from npugraph.detection import auroc
+from npugraph.errors import DataError
 from npugraph.graph import TripleIndex
 from npugraph.rules.edges import Bools, Floats, Ints, check_facts
-from npugraph.seeds import generator, number
+from npugraph.seeds import number
 
 FEATURES = ("relation facts", "head facts", "tail facts", "head in relation", "tail in relation")
 HELD_OUT = 0.2
-MAX_ROUNDS = 100
 
 
 class _Frequencies:
@@ -117,7 +117,7 @@ class CollectionModel:
     ) -> CollectionModel:
         """Fit on collected facts [n, 3] and uncollected candidates [m, 3].
 
-        What the weights mean depends on the candidates: against :func:`draw_uncollected` they
+        What the weights mean depends on the candidates: against random ones they
         say what collected facts look like; against known true facts that were not collected,
         they say what decides collection.
 
@@ -138,7 +138,7 @@ class CollectionModel:
         scale = np.where(scale > 1e-12, scale, 1.0)
         x = (x - mean) / scale
         weights, intercept = _regress(x[~test], y[~test])
-        auroc = _auroc(x[test] @ weights, y[test])
+        held_out = auroc(y[test] == 1, x[test] @ weights)
         weights, intercept = _regress(x, y)
         return cls(
             FEATURES,
@@ -147,7 +147,7 @@ class CollectionModel:
             intercept,
             mean,
             scale,
-            auroc,
+            held_out,
             len(facts),
             len(candidates),
             frequencies,
@@ -197,12 +197,6 @@ def _regress(x: Floats, y: Ints) -> tuple[Floats, float]:
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _auroc(scores: Floats, y: Ints) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(y, scores))
-
-
 def _held_out(y: Ints, seed: int) -> Bools:
     """Choose a fifth of each class, at least one."""
     rng = np.random.default_rng(number(seed, "collection", "held-out"))
@@ -211,32 +205,3 @@ def _held_out(y: Ints, seed: int) -> Bools:
         rows = np.flatnonzero(y == label)
         chosen[rng.permutation(rows)[: max(int(HELD_OUT * len(rows)), 1)]] = True
     return chosen
-
-
-def draw_uncollected(
-    facts: Tensor, num_entities: int, num_relations: int, count: int, *, seed: int = 0
-) -> Tensor:
-    """Draw distinct triples that are not stored, uniformly: int64 [count, 3].
-
-    Fewer come back only where the graph is so full that drawing hardly finds any.
-
-    >>> draw_uncollected(torch.tensor([[0, 0, 1]]), 3, 1, 4).shape
-    torch.Size([4, 3])
-    """
-    if count < 0:
-        raise SettingsError(f"count={count} is too small; the least is 0.")
-    index = TripleIndex(facts, num_entities, num_relations)
-    rng = generator(seed, "collection", "uncollected")
-    found = torch.empty(0, 3, dtype=torch.int64)
-    limits = torch.tensor([num_entities, num_relations, num_entities])
-    for _ in range(MAX_ROUNDS):
-        if len(found) >= count:
-            break
-        drawn = (torch.rand(2 * count, 3, generator=rng, dtype=torch.float64) * limits).long()
-        found = torch.cat([found, drawn[~index.contains(drawn)]])
-        keys, place = torch.unique(index.key(found), return_inverse=True)
-        # Keep the first of equal draws, in the order drawn: sorting would favour small ids.
-        first = torch.full((len(keys),), len(found))
-        first = first.scatter_reduce(0, place, torch.arange(len(found)), "amin")
-        found = found[first.sort().values]
-    return found[:count]

@@ -31,7 +31,13 @@ class Scored:
 
 
 class Objective(nn.Module, ABC):
-    """Maps scores to a loss, averaged over the facts of the batch."""
+    """Maps scores to a loss, averaged over the facts of the batch.
+
+    ``uses_factors`` says whether the loss looks at ``Scored.factors``; where it does not, they are
+    not made.
+    """
+
+    uses_factors: bool = True
 
     @abstractmethod
     def forward(self, scored: Scored) -> Tensor:

@@ -6,7 +6,7 @@ from npugraph.samplers.base import AllEntities, Candidates, Sampler
 from npugraph.samplers.generator import Generated
 from npugraph.samplers.nscaching import NSCaching
 from npugraph.samplers.sans import SANS, Neighbourhoods, neighbourhoods, walk_ends, within_hops
-from npugraph.samplers.uniform import Uncollected, Uniform, collected, draw_shared
+from npugraph.samplers.uniform import Shared, Uncollected, Uniform
 
 __all__ = [
     "SANS",
@@ -16,10 +16,9 @@ __all__ = [
     "NSCaching",
     "Neighbourhoods",
     "Sampler",
+    "Shared",
     "Uncollected",
     "Uniform",
-    "collected",
-    "draw_shared",
     "neighbourhoods",
     "walk_ends",
     "within_hops",

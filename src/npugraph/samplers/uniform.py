@@ -130,12 +130,42 @@ class Answered(nn.Module):
         return found[own]
 
 
+class Shared(nn.Module):
+    """Entities drawn evenly from all, for runs of facts, and which of them make a collected fact.
+
+    Sharing turns many small gathers into one matrix product.
+    """
+
+    def __init__(self, facts: Tensor, num_entities: int, num_relations: int, share: int) -> None:
+        """Index the collected facts [n, 3]; ``share`` facts of a batch get the same draws."""
+        super().__init__()
+        self.share = share
+        self.num_entities = num_entities
+        self.index = TripleIndex(facts, num_entities, num_relations)
+        self.answered = Answered(facts, num_entities, num_relations)
+
+    def draw(
+        self, facts: Tensor, side: Side, count: int, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return ids [g, count] for g runs of facts [b, 3], and whether collected [b, count].
+
+        Where ``share`` does not divide the number of facts, runs are shorter.
+        """
+        groups = len(facts) // math.gcd(len(facts), self.share)
+        shape = (groups, count)
+        ids = torch.randint(self.num_entities, shape, generator=rng, device=facts.device)
+        if facts.device.type == "cpu":
+            return ids, self.answered.among(facts, ids, side)
+        if self.index.keys.device != facts.device:
+            self.index = self.index.to(facts.device)
+        return ids, collected(self.index, facts, ids, side)
+
+
 class Uniform(Sampler):
     """``count`` entities drawn evenly, each fact its own or ``share`` facts the same ones.
 
     With ``share`` = 1 the draw is from the entities that make no collected fact. Shared draws are
     from all entities; those that make a collected fact with one of the facts do not count there.
-    Sharing turns many small gathers into one matrix product.
     """
 
     def __init__(
@@ -144,39 +174,21 @@ class Uniform(Sampler):
         """Draw ``count`` candidates for each of, or each ``share`` of, the facts of a batch."""
         super().__init__()
         self.count = count
-        self.share = share
-        self.num_entities = num_entities
-        if share == 1:
-            self.uncollected = Uncollected(facts, num_entities, num_relations)
-        else:
-            self.index = TripleIndex(facts, num_entities, num_relations)
-            self.answered = Answered(facts, num_entities, num_relations)
+        self.own = Uncollected(facts, num_entities, num_relations) if share == 1 else None
+        sizes = (num_entities, num_relations)
+        self.shared = None if share == 1 else Shared(facts, *sizes, share)
 
     def candidates(
         self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator
     ) -> Candidates | None:
         """Draw for one side of a batch."""
-        if self.share == 1:
-            drawn = self.uncollected.draw(facts, side, self.count, rng)
-            own = facts[:, 2:] if side == "tail" else facts[:, :1]
-            return Candidates(drawn, drawn != own)
-        ids = draw_shared(len(facts), self.num_entities, self.count, self.share, rng)
-        if facts.device.type == "cpu":
-            return Candidates(ids, ~self.answered.among(facts, ids, side))
-        if self.index.keys.device != facts.device:
-            self.index = self.index.to(facts.device)
-        return Candidates(ids, ~collected(self.index, facts, ids, side))
-
-
-def draw_shared(
-    facts: int, num_entities: int, count: int, share: int, rng: torch.Generator
-) -> Tensor:
-    """Draw ``count`` entities for each run of ``share`` of so many facts: int64 [g, count].
-
-    Where ``share`` does not divide the number of facts, runs are shorter.
-    """
-    groups = facts // math.gcd(facts, share)
-    return torch.randint(num_entities, (groups, count), generator=rng, device=rng.device)
+        if self.shared is not None:
+            ids, known = self.shared.draw(facts, side, self.count, rng)
+            return Candidates(ids, ~known)
+        assert self.own is not None
+        drawn = self.own.draw(facts, side, self.count, rng)
+        own = facts[:, 2:] if side == "tail" else facts[:, :1]
+        return Candidates(drawn, drawn != own)
 
 
 def collected(index: TripleIndex, facts: Tensor, ids: Tensor, side: Side) -> Tensor:
