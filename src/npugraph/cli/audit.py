@@ -74,8 +74,7 @@ def audit(
         raise SettingsError("Say where to write the audit: --out DIR.")
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder.")
-    from npugraph.auditing import audit as run
-    from npugraph.auditing import make_plan, suited_settings, whole_graph, write_audit
+    from npugraph.auditing import whole_graph
     from npugraph.settings import parse_assignments
 
     given = {
@@ -95,20 +94,41 @@ def audit(
         splits = load_graph(graph, header, columns, delimiter, seed)
     whole = whole_graph(splits)
     guarded = None if protect is None else _read_facts(whole, protect)
-    training = suited_settings(whole, settings, changes)
-    say(make_plan(whole, settings, training, changes=changes).sentence())
+    found = _run(whole, settings, changes, guarded, out)
+    result = _write(found, truth, out)
+    emit(result, as_json, lambda: _show(found, result, out))
+
+
+def _run(
+    graph: KnowledgeGraph,
+    settings: AuditSettings,
+    changes: dict[str, str],
+    protected: Tensor | None,
+    out: Path,
+) -> Audit:
+    """Say what is about to be done, and do it."""
+    from npugraph.auditing import audit as run
+    from npugraph.auditing import make_plan, suited_settings
+
+    training = suited_settings(graph, settings, changes)
+    say(make_plan(graph, settings, training, changes=changes).sentence())
     try:
         with _stages(settings) as stage:
-            found = run(whole, settings, changes, protected=guarded, out=out, stage=stage)
+            return run(graph, settings, changes, protected=protected, out=out, stage=stage)
     except KeyboardInterrupt:
         say(f"\nStopped; {out} is safe. The same command goes on from there.")
         raise
+
+
+def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:
+    """Write the audit's files; return its figures, with what was planted where that is known."""
+    from npugraph.auditing import write_audit
+
     known = {} if truth is None else _check(found, truth)
     result = write_audit(found, out, **known)
     if truth is not None:
         result["planted"] = dataclasses.asdict(known["planted"])
-    result["out"] = str(out)
-    emit(result, as_json, lambda: _show(found, result, out))
+    return {**result, "out": str(out)}
 
 
 def _settings(
