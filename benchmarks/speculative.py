@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from npugraph.datasets import load
+from npugraph.bench.graphs import perturbed
 from npugraph.evaluation import evaluate, noise_judge
-from npugraph.graph import Splits
-from npugraph.io import read_splits
-from npugraph.perturb import PerturbSettings, describe, perturb, save
+from npugraph.perturb import PerturbSettings
 from npugraph.recipes import get_recipe
 from npugraph.settings import make_settings, parse_assignments
 from npugraph.train import choose_device, fit
@@ -36,21 +33,14 @@ RESULTS = Path(__file__).parent / "results" / "speculative.jsonl"
 CURVE = ("epoch", "loss", "valid_mrr", "noise_auroc", "noise_auroc_held_out", "posterior_agreement")
 
 
-def perturbed(graph: str, settings: PerturbSettings, folder: Path) -> Splits:
-    """Perturb a graph into a folder, so that only the judge can open its truth."""
-    clean = load(graph)
-    splits, truth = perturb(clean, settings)
-    save(splits, truth, describe(splits, truth, settings, graph), folder)
-    return replace(read_splits(folder), name=splits.name)
-
-
 def run(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Train and judge once; return the line of results. ``words`` is the command as typed."""
     changes = parse_assignments(arguments.set)
     recipe = get_recipe(arguments.recipe)
     settings = make_settings(recipe.settings, {"seed": arguments.seed, **changes})
     protocol = PerturbSettings(arguments.rate, arguments.noise, seed=arguments.seed)
-    folder = Path(arguments.work) / f"{arguments.graph}-{arguments.seed}-{os.getpid()}"
+    drawn = (arguments.graph, f"{arguments.rate:g}", arguments.noise, str(arguments.seed))
+    folder = Path(arguments.work) / "-".join(drawn)
     splits = perturbed(arguments.graph, protocol, folder)
 
     def report(record: dict[str, Any]) -> None:

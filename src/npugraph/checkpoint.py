@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -121,9 +122,9 @@ class Run:
         if fingerprint(splits) != self.graph["sha256"]:
             raise RunError(f"{self.folder} was made from another graph than {splits.name!r}.")
 
-    def save_best(self, model: nn.Module) -> None:
-        """Write the weights as the best so far."""
-        _save(dict(model.state_dict()), {}, self.folder / "model.safetensors")
+    def save_best(self, state: Mapping[str, Tensor]) -> None:
+        """Write the state of a model as the best so far."""
+        _save(state, {}, self.folder / "model.safetensors")
 
     def load_best(self, model: nn.Module) -> None:
         """Load the best weights into a model."""
@@ -256,7 +257,7 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
-def _save(tensors: dict[str, Tensor], record: dict[str, str], path: Path) -> None:
+def _save(tensors: Mapping[str, Tensor], record: dict[str, str], path: Path) -> None:
     temporary = path.with_name(f".{path.name}.partial")
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_file(whole, temporary, metadata=record)

@@ -34,6 +34,7 @@ __all__ = [
     "DatasetInfo",
     "FileInfo",
     "bundled",
+    "content_hash",
     "find",
     "info",
     "load",
@@ -151,6 +152,58 @@ def bundled() -> Splits:
         return split_facts(graph, seed=0, name=BUNDLED, source=path)
 
 
+def content_hash(graph: str) -> str:
+    """SHA-256 of what a graph holds, however its files are compressed.
+
+    That of a graph of the catalogue follows from the catalogue, so its files need not be here.
+
+    Args:
+        graph: a name, a file of facts or a folder, as for `resolve`.
+
+    Example:
+        >>> content_hash("umls") == content_hash("kinships")
+        False
+    """
+    if graph in CATALOGUE:
+        hashes = [CATALOGUE[graph].files[file].sha256 for file in SPLIT_FILES]
+        return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for path in _files(graph):
+        digest.update(_hash(path).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _files(graph: str) -> list[Path]:
+    """The files that hold the bundled graph or a user's own."""
+    if graph == BUNDLED:
+        with resources.as_file(resources.files("npugraph") / "data" / "world.tsv") as path:
+            return [path]
+    path = Path(graph)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        from npugraph.io import find_part
+
+        names = (path / "entities.txt", path / "relations.txt")
+        parts = [find_part(path, part.removesuffix(".tsv")) for part in SPLIT_FILES]
+        return [*parts, *(name for name in names if name.is_file())]
+    raise _unknown(graph)
+
+
+def _hash(path: Path) -> str:
+    """SHA-256 of a file's uncompressed bytes."""
+    import pyarrow
+
+    digest = hashlib.sha256()
+    try:
+        with pyarrow.input_stream(str(path), compression="detect") as stream:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error}); replace it.") from None
+    return digest.hexdigest()
+
+
 def resolve(graph: str | None = None, options: ReadOptions | None = None, seed: int = 0) -> Splits:
     """Turn what a user typed into a graph.
 
@@ -174,8 +227,12 @@ def resolve(graph: str | None = None, options: ReadOptions | None = None, seed: 
         from npugraph.io import read_graph
 
         return split_facts(read_graph(path, options), seed=seed, name=_stem(path), source=path)
+    raise _unknown(graph)
+
+
+def _unknown(graph: str) -> DataError:
     hint = nearest(graph, [BUNDLED, *CATALOGUE])
-    raise DataError(f"{graph!r} is neither a file, nor a folder, nor a known graph.{hint}")
+    return DataError(f"{graph!r} is neither a file, nor a folder, nor a known graph.{hint}")
 
 
 def _stem(path: Path) -> str:

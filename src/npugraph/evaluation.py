@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,19 +11,23 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from npugraph.detection import auroc
+from npugraph.calibration import ece
+from npugraph.detection import auroc, average_precision
 from npugraph.errors import DataError
 from npugraph.graph import SIDES, Splits, TripleIndex
 from npugraph.io import ReadOptions, read_table
 from npugraph.perturb import read_truth
-from npugraph.ranking import CARDINALITIES, Ranks, rank, relation_cardinality
-from npugraph.speculative import SpeculativeTraining
+from npugraph.ranking import CARDINALITIES, Floats, Ranks, rank, relation_cardinality
+from npugraph.speculative import SpeculativeSystem, SpeculativeTraining
 from npugraph.train import Fitted, Judge
 from npugraph.training import Training
 
 Part = Literal["valid", "test"]
 Group = Literal["relation", "cardinality"]
 FILTERS = ("clean", "perturbed", "raw")
+# How many facts are scored at once.
+CHUNK = 2**16
+NOISE_METRICS = ("noise_auroc", "noise_ap", "ece")
 
 
 def known_facts(splits: Splits, name: str) -> Tensor:
@@ -145,6 +150,51 @@ def noise_judge(splits: Splits) -> Judge | None:
         }
 
     return judge
+
+
+def noise_metrics(fitted: Fitted) -> dict[str, float | None]:
+    """Return how well a trained system tells the planted facts of its graph from the true ones.
+
+    ``noise_auroc`` and ``noise_ap`` (of the false facts) order the training facts, those with
+    ``_held_out`` the validation facts, by the system's probability of being true where it has
+    one, else by its score. ``ece`` is the calibration error of that probability. A figure that
+    does not exist is None; all are where the graph was not perturbed.
+    """
+    names = [f"{kind}{part}" for part in ("", "_held_out") for kind in NOISE_METRICS]
+    truth = read_truth(fitted.splits)
+    if truth is None:
+        return dict.fromkeys(names)
+    splits = fitted.splits
+    planted = TripleIndex(truth.planted, splits.num_entities, splits.num_relations)
+    figures: list[float | None] = []
+    for part in ("train", "valid"):
+        facts = splits.parts()[part].facts
+        false = planted.contains(facts).numpy()
+        value, is_probability = _credibility(fitted, facts, trained=part == "train")
+        figures += [auroc(~false, value), average_precision(false, -value)]
+        figures.append(ece(value, ~false) if is_probability else None)
+    # Not a number: there are no planted facts, or none but planted ones.
+    return {
+        name: None if figure is None or math.isnan(figure) else figure
+        for name, figure in zip(names, figures, strict=True)
+    }
+
+
+@torch.no_grad()
+def _credibility(fitted: Fitted, facts: Tensor, trained: bool) -> tuple[Floats, bool]:
+    """Return the probability or else the score of collected facts [n, 3]: [n], and which it is."""
+    system = fitted.system.eval()
+    facts = facts.to(system.device)
+    if trained and isinstance(system, SpeculativeSystem):
+        return system.collected_probability(facts)[0].cpu().numpy(), True
+    scores, probabilities = [], []
+    for rows in torch.split(facts, CHUNK):
+        probability = system.probability(rows, torch.ones_like(rows[:, 0], dtype=torch.bool))
+        if probability is None:
+            scores.append(system.score(rows).double().cpu())
+        else:
+            probabilities.append(probability.double().cpu())
+    return torch.cat(probabilities or scores).numpy(), bool(probabilities)
 
 
 def index_of_known(

@@ -103,6 +103,23 @@ class SpeculativeSystem(Model):
             parts.append(torch.where(mask, known, self.posterior.true_if_uncollected(psi1, psi0)))
         return torch.cat(parts)
 
+    @torch.no_grad()
+    def collected_probability(self, facts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return probability and plausibility [n] of the training facts [n, 3], in their order.
+
+        Facts are scored group by group, and a group is hidden from the encoder while it is
+        scored, so that no fact is its own evidence.
+        """
+        plausibility = torch.empty(len(facts), dtype=torch.float64, device=facts.device)
+        probability = torch.empty_like(plausibility)
+        rows = torch.arange(len(facts), device=facts.device)
+        for group in range(GROUPS):
+            mine = rows[rows % GROUPS == group]
+            psi1, psi0 = self.pair(facts[mine], hidden_facts=mine)
+            probability[mine] = self.posterior.true_if_collected(psi1, psi0)
+            plausibility[mine] = self.posterior.plausibility(psi1, psi0).double()
+        return probability, plausibility
+
 
 @dataclass(frozen=True)
 class SelfTraining:
@@ -225,23 +242,10 @@ class SpeculativeTraining(Training):
             chosen.append(drawn.gather(1, value.topk(keep).indices).int())
         return torch.cat(chosen)
 
-    @torch.no_grad()
     def collected_probability(self) -> tuple[Tensor, Tensor]:
-        """Return probability and plausibility [n] of every collected fact.
-
-        Facts are scored group by group, and a group is hidden from the encoder while it is
-        scored, so that no fact is its own evidence.
-        """
-        plausibility = torch.empty(len(self.facts), dtype=torch.float64, device=self.facts.device)
-        probability = torch.empty_like(plausibility)
-        rows = torch.arange(len(self.facts), device=self.facts.device)
+        """Return probability and plausibility [n] of every collected fact."""
         self.system.eval()
-        for group in range(GROUPS):
-            mine = rows[rows % GROUPS == group]
-            psi1, psi0 = self.system.pair(self.facts[mine], hidden_facts=mine)
-            probability[mine] = self.system.posterior.true_if_collected(psi1, psi0)
-            plausibility[mine] = self.system.posterior.plausibility(psi1, psi0).double()
-        return probability, plausibility
+        return self.system.collected_probability(self.facts)
 
     def health(self) -> dict[str, float | bool]:
         """Describe the posterior of the collected facts, and keep it for whoever judges it."""

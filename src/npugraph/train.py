@@ -48,6 +48,7 @@ def fit(
     resume: bool = False,
     report: Report | None = None,
     judge: Judge | None = None,
+    checkpoint_seconds: float = 0.0,
 ) -> Fitted:
     """Train a recipe on ``splits.train``; the best epoch by MRR on ``splits.valid`` is kept.
 
@@ -61,6 +62,8 @@ def fit(
         resume: go on with the run in ``out`` instead of starting one.
         report: called after every epoch with that epoch's line of metrics.
         judge: called after every epoch; what it returns is logged and changes nothing else.
+        checkpoint_seconds: least time between two checkpoints of the run folder; 0 writes one at
+            every validation. The last epoch is always written.
 
     Returns:
         The system with the weights of its best epoch, in evaluation mode.
@@ -74,7 +77,18 @@ def fit(
     training.to(device)
     optimizer = make_optimizer(training, settings)
     run, progress = _open_run(splits, recipe, settings, out, resume, training, optimizer)
-    trainer = _Trainer(splits, settings, device, training, optimizer, run, progress, report, judge)
+    trainer = _Trainer(
+        splits,
+        settings,
+        device,
+        training,
+        optimizer,
+        run,
+        progress,
+        report,
+        judge,
+        checkpoint_seconds,
+    )
     with _precision(settings.precision, device):
         trainer.train()
     return Fitted(training.system, splits, settings, progress, trainer.metrics, run)
@@ -169,6 +183,7 @@ class _Trainer:
     progress: Progress
     report: Report | None
     judge: Judge | None
+    checkpoint_seconds: float
     metrics: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Tensor] = field(default_factory=dict)
 
@@ -176,6 +191,7 @@ class _Trainer:
         graphs = self.settings.cuda_graph and self.device.type == "cuda"
         kind = GraphStepper if graphs else Stepper
         self.stepper = kind(self.training.loss, self.optimizer, self.device, self.settings.clip)
+        self.saved = time.monotonic()
 
     def train(self) -> None:
         """Train to the last epoch or until patience runs out; end at the best weights."""
@@ -196,7 +212,7 @@ class _Trainer:
             )
             record["seconds"] = round(time.perf_counter() - started, 4)
             self._keep(record, checkpoint=validate)
-        if self.run is not None:
+        if self.run is not None and not self.best:
             self.run.load_best(self.training.system)
         else:
             self.training.system.load_state_dict(self.best)
@@ -242,11 +258,7 @@ class _Trainer:
             self.progress.best_mrr = metrics["mrr"]
             self.progress.best_epoch = self.progress.epoch + 1
             self.progress.bad_validations = 0
-            if self.run is not None:
-                self.run.save_best(self.training.system)
-            else:
-                state = self.training.system.state_dict()
-                self.best = {name: tensor.clone() for name, tensor in state.items()}
+            self._keep_best()
         else:
             self.progress.bad_validations += 1
         return {
@@ -256,12 +268,34 @@ class _Trainer:
             "validation_seconds": round(time.perf_counter() - started, 4),
         }
 
+    def _is_due(self) -> bool:
+        """Tell whether the last checkpoint is old enough for another one."""
+        return time.monotonic() - self.saved >= self.checkpoint_seconds
+
+    def _keep_best(self) -> None:
+        """Write the weights as the best ones, or keep them here until the next checkpoint."""
+        state = self.training.system.state_dict()
+        if self.run is not None and self._is_due():
+            self.run.save_best(state)
+            self.best = {}
+        else:
+            self.best = {name: tensor.clone() for name, tensor in state.items()}
+
+    def _save(self) -> None:
+        """Write all that resuming needs; the best weights first, for they may be older."""
+        assert self.run is not None
+        if self.best:
+            self.run.save_best(self.best)
+            self.best = {}
+        self.run.save_last(self.training, self.optimizer, self.progress)
+        self.saved = time.monotonic()
+
     def _keep(self, record: dict[str, Any], checkpoint: bool) -> None:
         self.metrics.append(record)
         if self.run is not None:
             self.run.log(record)
-            if checkpoint:
-                self.run.save_last(self.training, self.optimizer, self.progress)
+            if self.progress.finished or (checkpoint and self._is_due()):
+                self._save()
         if self.report is not None:
             self.report(
                 {**record, **{f"progress_{k}": v for k, v in asdict(self.progress).items()}}

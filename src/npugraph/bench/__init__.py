@@ -1,1 +1,6 @@
-"""The paper's tables and figures, run again: plans, cells, results, tables, figures."""
+"""The bench: plans of many runs, run side by side, stopped and gone on with at will."""
+
+from npugraph.bench.plan import Cell, Plan
+from npugraph.bench.store import Store
+
+__all__ = ["Cell", "Plan", "Store"]

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from npugraph.cli import audit, data, model, recipes
+from npugraph.cli import audit, bench, data, model, recipes
 from npugraph.cli.common import say
 from npugraph.errors import NpugraphError
 from npugraph.version import __version__
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(data.datasets, name="datasets")
 app.add_typer(recipes.recipes, name="recipes")
+app.add_typer(bench.bench, name="bench")
 app.command()(audit.audit)
 app.command()(audit.explain)
 app.command()(data.perturb)
