@@ -177,13 +177,11 @@ def test_without_results_every_system_is_shown_as_not_run() -> None:
     plan = sample_plan()
     table = make_table(plan, {}, {})
     assert table.state == "12 cells: 12 not run."
-    for part, title in zip(
-        table.blocks[0].parts, ("MRR here", "MRR", "noise AUROC train"), strict=True
-    ):
-        assert set(column(part, title).values()) == {"not run"}
+    assert len(table.blocks[0].parts) == 1
+    assert set(column(table.blocks[0].parts[0], "MRR here").values()) == {"not run"}
     assert column(table.blocks[0].parts[0], "MRR paper")["RotatE"] == "0.255"
     for text in (table.markdown(), table.latex(), table.html()):
-        assert text.count("not run") >= 12
+        assert text.count("not run") >= 4
 
 
 def test_cells_that_failed_or_did_not_run_are_counted_and_named() -> None:

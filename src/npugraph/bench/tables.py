@@ -97,6 +97,9 @@ def _block(plan: Plan, compared: Sequence[Row]) -> Block:
         for name in order
     ]
     parts.append(_part("Noise, calibration, cost", grouped, _other(in_order, cell.rate)))
+    if not any(row.done for row in in_order):
+        # One grid that says so is enough.
+        del parts[1:]
     title = f"{graph_title(cell.graph)}, {_rate(cell.rate, cell.noise)}"
     notes = block_notes(in_order, comparisons)
     return Block(title, tuple(parts), notes, _commands(plan, in_order))
