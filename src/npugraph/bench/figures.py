@@ -98,7 +98,9 @@ def write_figures(drawings: Sequence[Drawing], folder: Path) -> list[Path]:
     """Write each figure as PNG and SVG and return the paths."""
     import matplotlib as mpl
 
-    written = []
+    written: list[Path] = []
+    if not drawings:
+        return written
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context(STYLE):

@@ -103,7 +103,7 @@ def another_graph(graph: str) -> str:
 
 def _about_the_grids(compared: Sequence[Row]) -> list[str]:
     sentences = []
-    if compared[0].first.rate:
+    if compared[0].first.rate and any(row.done for row in compared):
         sentences.append(
             "Noise: how well planted facts are told from true ones among the training facts and "
             "among the held-out validation facts, by the system's probability where it has one, "

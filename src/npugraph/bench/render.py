@@ -36,7 +36,8 @@ _LATEX = str.maketrans(
 
 def to_markdown(table: Table, level: int = 1) -> str:
     """Return a table as Markdown, headings from ``level`` on."""
-    pieces = [f"{'#' * level} {_words(table.title or table.name)}", _words(table.state)]
+    title = (table.title or table.name).rstrip(".")
+    pieces = [f"{'#' * level} {_words(title)}", _words(table.state)]
     for block in table.blocks:
         pieces.append(f"{'#' * (level + 1)} {_words(block.title)}")
         pieces += _markdown_block(block)

@@ -209,7 +209,8 @@ def shown(row: Row, quantity: Quantity) -> str:
 def _cited(cited: Sequence[paper.PaperEntry | None], metric: str) -> list[Item]:
     """Return the paper's figures of one metric."""
     figures = [None if entry is None else entry.figures.get(metric) for entry in cited]
-    top = max((figure for figure in figures if figure is not None), default=None)
+    known = [figure for figure in figures if figure is not None]
+    top = max(known) if len(known) > 1 else None
     items = []
     for entry, figure in zip(cited, figures, strict=True):
         if entry is None or figure is None:
