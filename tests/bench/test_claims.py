@@ -163,3 +163,13 @@ def test_sweeps_of_k_and_alpha() -> None:
     assert one(steady).verdict == "agrees"
     jumps = judge(alpha, lambda c: 0.2 + c.settings["alpha"])("values of α")
     assert one(jumps).verdict == "disagrees"
+
+
+def test_of_two_plans_the_fuller_row_counts() -> None:
+    few, many = sample_plan(seeds=[0]), sample_plan(name="more", seeds=[0, 1, 2])
+    results, costs = lines(many.cells(), lambda c: 0.255 * (1 + c.seed))
+    for first, second in ((few, many), (many, few)):
+        every = [row for plan in (first, second) for row in rows(plan, results, costs)]
+        level = [f for f in findings(every) if "within a tenth" in f.claim]
+        # The mean of seeds 0, 1, 2 is twice the paper's RotatE; that of seed 0 alone equals it.
+        assert "RotatE +100%" in one(level).evidence

@@ -127,3 +127,11 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be written"):
         write_figures(list(draw(sample_plan(seeds=[0])).values()), tmp_path / "file")
+
+
+def test_of_two_plans_with_one_rate_the_first_counts() -> None:
+    first = sample_plan(rates=[0.1, 0.3], seeds=[0])
+    second = sample_plan(name="more", rates=[0.3, 0.7], seeds=[1])
+    drawing = draw(first, second)["all-rates-fb15k-237"]
+    cell = next(c for c in first.cells() if c.label == "RotatE" and c.rate == 0.3)
+    assert dict(points(drawing, 0, "RotatE"))[0.3] == made_up(cell)

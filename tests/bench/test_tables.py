@@ -151,9 +151,7 @@ def test_the_notes_name_the_test_its_size_and_its_weakness() -> None:
 def test_one_seed_gives_no_deviation_and_no_test() -> None:
     block = only_block(full(sample_plan(seeds=[0])))
     assert "±" not in column(block.parts[0], "MRR here")["RotatE"]
-    assert column(block.parts[0], "p against best") == {
-        "RotatE": "–", "UKGE": "–", "nPUGraph": "–", "ComplEx-N3": "best"
-    }  # fmt: skip
+    assert "p against best" not in [c.title for c in block.parts[0].columns]
     assert block.notes[0] == "One seed: there is no standard deviation and no test."
     assert not any("paired" in note for note in block.notes)
 

@@ -144,7 +144,8 @@ def _ranking(
         filled.append((Column(quantity.name, "here" if beside else ""), ours))
         if beside:
             filled.append((Column(quantity.name, "paper"), _cited(cited, metric)))
-    filled.append((Column("p against best"), _p_values(compared, comparison)))
+    if len(plan.seeds) > 1:
+        filled.append((Column("p against best"), _p_values(compared, comparison)))
     return filled
 
 
