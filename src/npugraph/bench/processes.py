@@ -20,6 +20,7 @@ from npugraph.bench.execute import Event
 from npugraph.bench.graphs import remove_unused
 from npugraph.bench.plan import Cell
 
+COMMAND = (sys.executable, "-m", "npugraph.bench.worker")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # Seconds that a process gets to end by itself.
 GRACE = 5.0
@@ -55,7 +56,7 @@ class Processes:
         log = folder / f"{cell.key}.log"
         with log.open("w") as stderr:
             process = subprocess.Popen(
-                [sys.executable, "-m", "npugraph.bench.worker"],
+                COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
