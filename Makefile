@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit bench-ranking recipe-docs world clean
+.PHONY: help install demo test lint types unit bench-smoke bench-ranking recipe-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,7 +17,7 @@ install: $(INSTALLED) ## Make .venv with the package and every extra.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check $$(grep '^torch==' constraints.txt)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fast,rdf,tune,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fast,rdf,tune,cluster,dev]'
 	@touch $@
 
 demo: $(INSTALLED) ## Plant wrong facts in the bundled graph, audit it, and say how many were found.
@@ -37,11 +37,17 @@ types: $(INSTALLED) ## Static types, strict.
 unit: $(INSTALLED) ## All tests.
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
+bench-smoke: $(INSTALLED) ## Every system on small graphs, through the bench; within five minutes on two cores.
+	$(BIN)/npugraph bench run smoke --out out/bench-smoke --workers 2
+
 bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one machine, in one run.
 	$(BIN)/python benchmarks/ranking.py
 
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
+
+results-docs: $(INSTALLED) ## Write docs/results.md and its figures again from the bench's results.
+	$(BIN)/python scripts/build_results_docs.py
 
 world: $(INSTALLED) ## Build the bundled graph again from its source package.
 	$(BIN)/python scripts/build_world_graph.py

@@ -89,7 +89,7 @@ def fit(
         judge,
         checkpoint_seconds,
     )
-    with _precision(settings.precision, device):
+    with precision(settings.precision, device):
         trainer.train()
     return Fitted(training.system, splits, settings, progress, trainer.metrics, run)
 
@@ -138,6 +138,16 @@ def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.O
     return optimizer
 
 
+def make_stepper(
+    training: Training, optimizer: torch.optim.Optimizer, settings: TrainSettings
+) -> Stepper:
+    """Return what takes a step with a batch: as it comes, or recorded as a CUDA graph."""
+    device = training.system.device
+    graphs = settings.cuda_graph and device.type == "cuda"
+    kind = GraphStepper if graphs else Stepper
+    return kind(training.loss, optimizer, device, settings.clip)
+
+
 def _open_run(
     splits: Splits,
     recipe: str,
@@ -161,7 +171,7 @@ def _open_run(
 
 
 @contextlib.contextmanager
-def _precision(name: str, device: torch.device) -> Any:
+def precision(name: str, device: torch.device) -> Any:
     """Set the arithmetic of matrix products for the time of training."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest" if name == "float32" else "high")
@@ -188,9 +198,7 @@ class _Trainer:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        graphs = self.settings.cuda_graph and self.device.type == "cuda"
-        kind = GraphStepper if graphs else Stepper
-        self.stepper = kind(self.training.loss, self.optimizer, self.device, self.settings.clip)
+        self.stepper = make_stepper(self.training, self.optimizer, self.settings)
         self.saved = time.monotonic()
 
     def train(self) -> None:

@@ -179,6 +179,7 @@ def _cost_line(
         "seconds": {name: round(value, 2) for name, value in seconds.items()},
         "memory_mb": round(_peak_memory(device) / 2**20),
         "machine": machine(device),
+        "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "workers": how.workers,
         "date": time.strftime("%Y-%m-%d"),
@@ -190,7 +191,7 @@ def machine(device: torch.device) -> str:
     """Name the processor that does the work."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
 
 
 def _peak_memory(device: torch.device) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import replace
@@ -50,3 +51,14 @@ def graph_of(cell: Cell, work: Path) -> Splits:
 def without_test(splits: Splits) -> Splits:
     """Return the graph that training gets: no test facts, no hidden truth."""
     return replace(splits, test=splits.train.with_facts(splits.train.facts[:0]), truth=None)
+
+
+def remove_unused(work: Path) -> None:
+    """Remove the perturbed graphs and the folder itself when no cell has anything left there."""
+    cells = work / "cells"
+    if cells.is_dir() and not any(cells.iterdir()):
+        cells.rmdir()
+        shutil.rmtree(work / "graphs", ignore_errors=True)
+        # Somebody may keep other things there.
+        with contextlib.suppress(OSError):
+            work.rmdir()

@@ -239,7 +239,10 @@ class Plan:
 
 def distinct(cells: Sequence[Cell]) -> list[Cell]:
     """Return each cell once, where it first stands."""
-    return list({cell.key: cell for cell in reversed(cells)}.values())[::-1]
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        found.setdefault(cell.key, cell)
+    return list(found.values())
 
 
 def packaged() -> list[str]:

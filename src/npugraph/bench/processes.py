@@ -10,15 +10,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from npugraph.bench.cell import Circumstances
 from npugraph.bench.execute import Event
+from npugraph.bench.graphs import remove_unused
 from npugraph.bench.plan import Cell
 
+COMMAND = (sys.executable, "-m", "npugraph.bench.worker")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # Seconds that a process gets to end by itself.
 GRACE = 5.0
@@ -43,7 +45,7 @@ class Processes:
         Without ``threads`` the cores are shared evenly, unless OMP_NUM_THREADS says otherwise.
         """
         self.how = how
-        self.environment = _environment(threads, how.workers)
+        self.environment = environment(threads, how.workers)
         self.children: dict[str, _Child] = {}
         self.events: queue.Queue[tuple[_Child, dict[str, Any] | None]] = queue.Queue()
 
@@ -54,7 +56,7 @@ class Processes:
         log = folder / f"{cell.key}.log"
         with log.open("w") as stderr:
             process = subprocess.Popen(
-                [sys.executable, "-m", "npugraph.bench.worker"],
+                COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -68,10 +70,11 @@ class Processes:
         self.children[cell.key] = child
         threading.Thread(target=self._listen, args=(child,), daemon=True).start()
         how = {**asdict(self.how), "work": str(self.how.work)}
+        order = {"cell": cell.to_json(), "how": how, "sent": time.time()}
         assert process.stdin is not None
         # If it died at once, the listener will say so.
         with contextlib.suppress(OSError):
-            process.stdin.write(json.dumps({"cell": cell.to_json(), "how": how}) + "\n")
+            process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
 
     def _listen(self, child: _Child) -> None:
@@ -102,6 +105,9 @@ class Processes:
             self._forget(child)
             if child.outcome is None:
                 return [Event(child.cell, error=_last_words(child))]
+            if "result" in child.outcome:
+                child.log.unlink()
+                child.log.with_suffix(".lock").unlink(missing_ok=True)
             return [Event(child.cell, **child.outcome)]
         if "epoch" in line:
             return [Event(child.cell, epoch=line["epoch"])]
@@ -133,19 +139,21 @@ class Processes:
     def close(self) -> None:
         """End all processes."""
         self.stop(*(child.cell for child in list(self.children.values())))
+        remove_unused(self.how.work)
 
 
-def _environment(threads: int | None, workers: int) -> Mapping[str, str]:
-    environment = dict(os.environ)
-    if threads is None and "OMP_NUM_THREADS" not in environment:
+def environment(threads: int | None = None, workers: int = 1) -> dict[str, str]:
+    """Return the environment of a cell's process: this package, and its share of the cores."""
+    variables = dict(os.environ)
+    if threads is None and "OMP_NUM_THREADS" not in variables:
         threads = max(1, (os.cpu_count() or 1) // workers)
     if threads is not None:
-        environment |= dict.fromkeys(THREAD_VARIABLES, str(threads))
+        variables |= dict.fromkeys(THREAD_VARIABLES, str(threads))
     # The package that runs now, wherever the children start.
     root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
-    return environment
+    paths = [root, *filter(None, [variables.get("PYTHONPATH")])]
+    variables["PYTHONPATH"] = os.pathsep.join(paths)
+    return variables
 
 
 def _last_words(child: _Child) -> str:

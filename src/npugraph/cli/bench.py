@@ -1,13 +1,20 @@
-"""Commands about the bench: bench list, bench plan, bench run."""
+"""Commands about the bench: bench list, plan, run, merge, table, figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from npugraph.cli.common import JsonOption, emit, say, table
+
+if TYPE_CHECKING:
+    from npugraph.bench.cell import Circumstances
+    from npugraph.bench.execute import Runner
+    from npugraph.bench.plan import Cell
+    from npugraph.bench.store import Store
 
 bench = typer.Typer(no_args_is_help=True, help="Compare many systems by a plan; go on at any time.")
 
@@ -15,6 +22,9 @@ PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="A name of 'npugraph bench list', or a TOML file.")
 ]
 OutOption = Annotated[Path, typer.Option(help="Folder of results.jsonl and costs.jsonl.")]
+DeviceOption = Annotated[
+    str | None, typer.Option(help="cpu, cuda, ... in place of the plan's.", show_default=False)
+]
 DEFAULT_OUT = Path("out/bench")
 
 
@@ -41,32 +51,104 @@ def list_plans(as_json: JsonOption = False) -> None:
 
 @bench.command("plan")
 def show_plan(
-    plan: PlanArgument, out: OutOption = DEFAULT_OUT, as_json: JsonOption = False
+    plan: PlanArgument,
+    out: OutOption = DEFAULT_OUT,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Time a few steps of cells that nothing is known of.")
+    ] = False,
+    device: DeviceOption = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="MACHINE",
+            help="Estimate by cells that ran on such a machine, as in H200. Default: this one.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the cells of a plan and what became of them.
+    """List the cells of a plan, what became of them, and about how long each takes.
 
-    Example: npugraph bench plan smoke
+    Example: npugraph bench plan smoke --measure
     """
+    from npugraph.bench import estimate as estimates
+    from npugraph.bench.cell import machine as machine_of
     from npugraph.bench.plan import Plan, distinct
     from npugraph.bench.store import Store
+    from npugraph.errors import SettingsError
+    from npugraph.train import choose_device
 
-    read = Plan.read(plan)
-    results = Store(out).results()
-    rows = [
-        {
-            "key": cell.key,
-            "cell": cell.title,
-            "recipe": cell.recipe,
-            "status": results.get(cell.key, {"status": "waiting"})["status"],
-            "error": results.get(cell.key, {}).get("error"),
-        }
-        for cell in distinct(read.cells())
+    if machine and measure:
+        raise SettingsError("--measure times this machine; leave out --on.")
+    read, store = Plan.read(plan), Store(out)
+    cells, results = distinct(read.cells()), store.results()
+    where = machine or machine_of(choose_device(device or cells[0].device))
+    found = estimates.estimate(cells, results, store.costs(), where)
+    if measure:
+        found = estimates.measure(found, out / "work", device, say)
+    rows = [_cell_row(item, results.get(item.cell.key, {})) for item in found]
+    left = [item for item, row in zip(found, rows, strict=True) if row["status"] != "done"]
+    summary: dict[str, Any] = {"plan": read.name, "title": read.title, "machine": where}
+    for name, items in (("all", found), ("left", left)):
+        seconds, unknown = estimates.total_seconds(items)
+        summary[name] = {"cells": len(items), "seconds": round(seconds, 1), "unknown": unknown}
+    emit({**summary, "cells": rows}, as_json, lambda: _show_plan(summary, rows))
+
+
+def _cell_row(item: Any, line: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "key": item.cell.key,
+        "cell": item.cell.title,
+        "recipe": item.cell.recipe,
+        "status": line.get("status", "waiting"),
+        "error": line.get("error"),
+        "seconds": None if item.seconds is None else round(item.seconds, 1),
+        "basis": item.basis,
+    }
+
+
+def _show_plan(summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    from npugraph.bench.estimate import duration
+
+    columns = ("key", "cell", "status", "seconds", "basis")
+    shown = [
+        {**r, "seconds": "-" if r["seconds"] is None else f"{r['seconds']:,.0f}"} for r in rows
     ]
-    columns = ("key", "cell", "recipe", "status")
+    table(summary["plan"], columns, [[row[c] for c in columns] for row in shown])
+    for name, words in (("all", "cells in all"), ("left", "of them to run")):
+        part = summary[name]
+        unknown = f", and {part['unknown']} of which nothing is known" if part["unknown"] else ""
+        time = duration(part["seconds"])
+        say(f"{part['cells']} {words}: about {time} on one {summary['machine']}{unknown}.")
+    if summary["left"]["unknown"]:
+        say("--measure times a few steps of each.")
+
+
+@bench.command("merge")
+def merge(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of results from elsewhere.")],
+    out: OutOption = DEFAULT_OUT,
+    as_json: JsonOption = False,
+) -> None:
+    """Take over finished cells from other folders, such as those of another machine.
+
+    Example: npugraph bench merge laptop/bench --out out/bench
+    """
+    from npugraph.bench.store import Store
+    from npugraph.errors import DataError
+
+    store, added = Store(out), {}
+    for folder in folders:
+        if not (folder / "results.jsonl").is_file():
+            raise DataError(f"{folder} holds no results.jsonl to take cells from.")
+    with store.alone():
+        for folder in folders:
+            added[str(folder)] = store.merge(Store(folder))
     emit(
-        {"plan": read.name, "title": read.title, "cells": rows},
+        {"out": str(out), "added": added},
         as_json,
-        lambda: table(read.name, columns, [[row[c] for c in columns] for row in rows]),
+        lambda: table(str(out), ("from", "cells"), [list(row) for row in added.items()]),
     )
 
 
@@ -74,7 +156,9 @@ def show_plan(
 def run_plan(
     plan: PlanArgument,
     out: OutOption = DEFAULT_OUT,
-    workers: Annotated[int, typer.Option(help="Cells at once, on one GPU too.", min=1)] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Cells at once, on one GPU too; on each, with --cluster.", min=1)
+    ] = 1,
     threads: Annotated[
         int | None,
         typer.Option(
@@ -93,9 +177,14 @@ def run_plan(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run the cells again that failed.")
     ] = False,
-    device: Annotated[
+    device: DeviceOption = None,
+    cluster: Annotated[
         str | None,
-        typer.Option(help="cpu, cuda, ... in place of the plan's.", show_default=False),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Run on a Ray cluster: its address, 'auto', or 'local' for this machine alone.",
+            show_default=False,
+        ),
     ] = None,
     limit_seconds: Annotated[
         float | None,
@@ -105,7 +194,7 @@ def run_plan(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="Then stop, and keep checkpoints of the cells that run.",
+            help="Then stop, and keep the checkpoints of cells that run.",
             min=0,
             show_default=False,
         ),
@@ -132,29 +221,23 @@ def run_plan(
     from npugraph.bench.cell import Circumstances
     from npugraph.bench.execute import Limits, choose, execute
     from npugraph.bench.plan import Plan
-    from npugraph.bench.processes import Processes
     from npugraph.bench.store import Store
 
     read, store = Plan.read(plan), Store(out)
     cells = choose(read, store, only or (), retry_failed)
-    how = Circumstances(
-        work=(work or out / "work").resolve(),
-        device=device,
-        workers=workers,
-        plan=plan,
-        checkpoint_seconds=checkpoint_seconds,
-    )
-    limits = Limits(workers, limit_seconds, stop_after)
-    say(f"{read.name}: {len(cells)} cells to run.")
+    place = (work or out / "work").resolve()
+    how = Circumstances(place, device, workers, plan, checkpoint_seconds)
+    _announce(read.name, cells, store, device)
     try:
-        now = execute(read, cells, store, Processes(how, threads), limits, say)
+        runner, at_once = _runner(how, cluster, threads)
+        limits = Limits(at_once, limit_seconds, stop_after)
+        now = execute(read, cells, store, runner, limits, say)
     except KeyboardInterrupt:
         say(f"\nStopped; {out} is safe. Go on with the same command.")
         raise
     result: dict[str, Any] = {
         "plan": read.name,
         "out": str(out),
-        "ran": len(cells),
         "done": len(now.done),
         "failed": len(now.failed),
         "waiting": len(now.waiting),
@@ -162,3 +245,104 @@ def run_plan(
     emit(result, as_json, lambda: table(read.name, ("", ""), [list(r) for r in result.items()]))
     if now.failed:
         raise typer.Exit(1)
+
+
+def _runner(how: Circumstances, cluster: str | None, threads: int | None) -> tuple[Runner, int]:
+    """Return who runs the cells, and how many at once."""
+    if cluster is None:
+        from npugraph.bench.processes import Processes
+
+        return Processes(how, threads), how.workers
+    from npugraph.bench.cluster import Cluster
+
+    runner = Cluster(how, cluster, threads or 1)
+    return runner, runner.capacity
+
+
+def _announce(name: str, cells: Sequence[Cell], store: Store, device: str | None) -> None:
+    """Say what will run and about how long it takes."""
+    from npugraph.bench import estimate as estimates
+    from npugraph.bench.cell import machine
+    from npugraph.train import choose_device
+
+    if not cells:
+        say(f"{name}: all cells are finished.")
+        return
+    where = machine(choose_device(device or cells[0].device))
+    found = estimates.estimate(cells, store.results(), store.costs(), where)
+    seconds, unknown = estimates.total_seconds(found)
+    time = f"about {estimates.duration(seconds)} on one {where}" if unknown < len(cells) else ""
+    more = (
+        f"{unknown} of unknown length ('npugraph bench plan {name} --measure')" if unknown else ""
+    )
+    say(f"{name}: {len(cells)} cells to run, {', and '.join(filter(None, (time, more)))}.")
+
+
+@bench.command("table")
+def show_table(
+    plan: PlanArgument,
+    out: OutOption = DEFAULT_OUT,
+    form: Annotated[
+        str, typer.Option("--format", metavar="md|tex|html", help="What to write.")
+    ] = "md",
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write here, not to stdout.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the table of a plan: our figures, the paper's, and what was not run.
+
+    Example: npugraph bench table table-0.3 --out benchmarks/results/bench --format html --to t.html
+    """
+    from dataclasses import asdict
+
+    from npugraph.bench.plan import Plan
+    from npugraph.bench.store import Store
+    from npugraph.bench.tables import FORMATS, make_table
+    from npugraph.errors import DataError, SettingsError, nearest
+    from npugraph.io import write_text
+
+    if form not in FORMATS:
+        hint = nearest(form, list(FORMATS))
+        raise SettingsError(f"--format {form} must be {', '.join(FORMATS)}.{hint}")
+    read, store = Plan.read(plan), Store(out)
+    made = make_table(read, store.results(), store.costs())
+    if to is not None:
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            write_text(to, FORMATS[form](made))
+        except OSError as error:
+            raise DataError(f"{to} cannot be written ({error.strerror}).") from None
+        say(f"{to}: {made.state}")
+    emit(asdict(made), as_json, lambda: None if to else typer.echo(FORMATS[form](made), nl=False))
+
+
+@bench.command("figures")
+def draw_figures(
+    plans: Annotated[
+        list[str], typer.Argument(metavar="PLAN...", help="Plans; their rates are put together.")
+    ],
+    out: OutOption = DEFAULT_OUT,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where to. Default: 'figures' in --out.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw learning curves, MRR over the rate, and sweeps of a setting; PNG and SVG.
+
+    Example: npugraph bench figures table-0.3 sweep-rates --out benchmarks/results/bench
+    """
+    from npugraph.bench.figures import make_figures, write_figures
+    from npugraph.bench.plan import Plan
+    from npugraph.bench.store import Store
+
+    read, store = [Plan.read(plan) for plan in plans], Store(out)
+    drawings = make_figures(read, store.results(), store.costs())
+    if not drawings:
+        say(f"{out} has no results of {', '.join(plans)} that could be drawn.")
+    files = [str(path) for path in write_figures(drawings, to or out / "figures")]
+    emit({"files": files}, as_json, lambda: typer.echo("".join(f"{f}\n" for f in files), nl=False))

@@ -1,0 +1,315 @@
+"""How long a cell and a plan take, before they run.
+
+What is known of a cell decides, the best source first:
+
+- ``known``: this very cell was run on such a machine.
+- ``same settings``: cells of the same system on the same graph, with another seed or rate.
+- ``measured``: a few steps and a few rankings, timed now, times how many there will be.
+- ``same recipe``: other settings or another graph, by the numbers that an epoch touches.
+- ``unknown``.
+
+All but the first count every epoch: a cell that stops early, by patience, takes less.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from npugraph.bench.graphs import graph_of, without_test
+from npugraph.bench.plan import Cell
+from npugraph.bench.processes import environment
+from npugraph.datasets import CATALOGUE, resolve
+from npugraph.errors import NpugraphError
+from npugraph.graph import Splits
+from npugraph.perturb import PerturbSettings
+from npugraph.ranking import rank
+from npugraph.recipes import get_recipe
+from npugraph.seeds import generator, number
+from npugraph.settings import TrainSettings, make_settings
+from npugraph.train import choose_device, make_optimizer, make_stepper, precision
+from npugraph.training import Training
+
+Basis = Literal["known", "same settings", "measured", "same recipe", "unknown"]
+Lines = Mapping[str, Mapping[str, Any]]
+# Steps before the clock starts: they set up what later ones find ready.
+WARMUP_STEPS = 5
+# Seconds that steps are timed for, at most.
+STEP_SECONDS = 1.0
+MOST_STEPS = 50
+RANKED_FACTS = 256
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a cell is expected to take.
+
+    Attributes:
+        cell: which.
+        seconds: from its start to its end, or None.
+        share: seconds of the whole machine; less than ``seconds`` where others ran beside it.
+        basis: what is known of it.
+    """
+
+    cell: Cell
+    seconds: float | None
+    share: float | None
+    basis: Basis
+
+
+def estimate(cells: Sequence[Cell], results: Lines, costs: Lines, machine: str) -> list[Estimate]:
+    """Estimate cells by what others took on machines whose name holds ``machine``."""
+    seen = _Seen.of(results, costs, machine)
+    return [seen.estimate(cell) for cell in cells]
+
+
+def total_seconds(estimates: Sequence[Estimate]) -> tuple[float, int]:
+    """Return the seconds of one machine for all cells, and how many of them are not in it."""
+    known = [item.share for item in estimates if item.share is not None]
+    return sum(known), len(estimates) - len(known)
+
+
+def duration(seconds: float) -> str:
+    """Write a time for a person.
+
+    >>> [duration(seconds) for seconds in (9.2, 125, 7500, 200_000)]
+    ['9 s', '2 min 5 s', '2 h 5 min', '55 h 33 min']
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+@dataclass(frozen=True)
+class _Past:
+    """A cell that was run: what it was and what it took."""
+
+    line: Mapping[str, Any]
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class _Seen:
+    by_key: dict[str, _Past]
+    by_settings: dict[str, list[_Past]]
+    by_recipe: dict[str, list[_Past]]
+
+    @classmethod
+    def of(cls, results: Lines, costs: Lines, machine: str) -> _Seen:
+        seen = cls({}, {}, {})
+        for key, line in results.items():
+            cost = costs.get(key)
+            if line["status"] != "done" or cost is None or machine not in cost["machine"]:
+                continue
+            seconds = float(cost["seconds"]["total"])
+            past = _Past(line, seconds, seconds / cost["workers"])
+            seen.by_key[key] = past
+            seen.by_settings.setdefault(_group(line), []).append(past)
+            seen.by_recipe.setdefault(line["recipe"], []).append(past)
+        return seen
+
+    def estimate(self, cell: Cell) -> Estimate:
+        if cell.key in self.by_key:
+            past = self.by_key[cell.key]
+            return Estimate(cell, past.seconds, past.share, "known")
+        me = {
+            "recipe": cell.recipe,
+            "graph": cell.graph,
+            "rate": cell.rate,
+            "settings": cell.settings,
+        }
+        sources: tuple[tuple[Basis, list[_Past]], ...] = (
+            ("same settings", self.by_settings.get(_group(me), [])),
+            ("same recipe", self.by_recipe.get(cell.recipe, [])),
+        )
+        for basis, found in sources:
+            if found:
+                return _scaled(cell, me, found, basis)
+        return Estimate(cell, None, None, "unknown")
+
+
+def _group(line: Mapping[str, Any]) -> str:
+    """Return what cells share that differ in nothing but seed and rate."""
+    settings = {name: value for name, value in line["settings"].items() if name != "seed"}
+    return json.dumps([line["recipe"], line["graph"], settings], sort_keys=True)
+
+
+def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:
+    """Take the mean of other cells, each scaled by how much more there is to do here."""
+    mine = _numbers(me, cell.settings["epochs"])
+    # What stopped early did not do all its epochs.
+    ratios = [mine / _numbers(past.line, past.line["epochs"]) for past in found]
+    pairs = list(zip(ratios, found, strict=True))
+    seconds = sum(ratio * past.seconds for ratio, past in pairs) / len(pairs)
+    share = sum(ratio * past.share for ratio, past in pairs) / len(pairs)
+    return Estimate(cell, seconds, share, basis)
+
+
+def _numbers(line: Mapping[str, Any], epochs: int) -> float:
+    """Return about how many numbers a training touches: facts, candidates, width, epochs."""
+    settings = line["settings"]
+    candidates = settings.get("negatives", 0) or _entities(line["graph"])
+    facts = _train_facts(line["graph"], line["rate"])
+    return float(epochs * facts * (1 + candidates) * settings.get("d", 1))
+
+
+def _train_facts(graph: str, rate: float) -> float:
+    """Return about how many training facts a graph has after the perturbation."""
+    if graph in CATALOGUE:
+        counts = CATALOGUE[graph].counts
+    else:
+        counts = {name: len(part) for name, part in resolve(graph).parts().items()}
+    if rate == 0:
+        return counts["train"]
+    drawn = PerturbSettings(rate)
+    kept = 1 - rate * (1 - drawn.added_share) + rate * drawn.added_share
+    return drawn.train_share * kept * (counts["train"] + counts["valid"])
+
+
+def _entities(graph: str) -> int:
+    return CATALOGUE[graph].entities if graph in CATALOGUE else resolve(graph).num_entities
+
+
+def measure(
+    estimates: Sequence[Estimate],
+    work: Path,
+    device: str | None = None,
+    say: Callable[[str], object] = print,
+) -> list[Estimate]:
+    """Time a few steps of the cells of which no like was ever run.
+
+    Cells that share all but the seed are timed once. One that cannot be timed stays as it was.
+
+    Args:
+        estimates: of a plan; those that are known or of the same settings are kept.
+        work: folder for perturbed graphs.
+        device: in place of the plan's, or None.
+        say: told what is being timed.
+    """
+    timed: dict[str, float | None] = {}
+    found = []
+    start = _time_start()
+    for item in estimates:
+        if item.basis in ("same recipe", "unknown"):
+            cell = item.cell
+            group = json.dumps([_group(cell.to_json()), cell.rate])
+            if group not in timed:
+                say(f"timing {cell.title} ...")
+                timed[group] = _try(cell, work, device, say)
+            seconds = timed[group]
+            if seconds is not None:
+                item = Estimate(cell, start + seconds, start + seconds, "measured")
+        found.append(item)
+    return found
+
+
+def _time_start() -> float:
+    """Return the seconds that the process of a cell takes to start."""
+    started = time.perf_counter()
+    words = [sys.executable, "-c", "import npugraph.bench.worker"]
+    subprocess.run(words, check=False, env=environment())
+    return time.perf_counter() - started
+
+
+def _try(cell: Cell, work: Path, device: str | None, say: Callable[[str], object]) -> float | None:
+    try:
+        return time_cell(cell, work, device)
+    except (NpugraphError, RuntimeError) as error:  # a RuntimeError is torch's, of memory mostly
+        say(f"{cell.title} cannot be timed: {error}")
+        return None
+
+
+def time_cell(cell: Cell, work: Path, device: str | None = None) -> float:
+    """Return the seconds that a cell would take with all its epochs, by a few timed steps."""
+    started = time.perf_counter()
+    on = choose_device(device or cell.device)
+    kind = get_recipe(cell.recipe).settings
+    settings = make_settings(kind, {**cell.settings, "device": str(on)})
+    splits = graph_of(cell, work)
+    training = get_recipe(cell.recipe).build(settings, without_test(splits).train)
+    training.to(on)
+    clock = _Clock(on)
+    setup = clock.now() - started
+    with precision(settings.precision, on):
+        epoch = _time_steps(training, settings, clock)
+        encoding, ranking = _time_ranking(training, splits, clock)
+        health = clock.time(training.health)
+        # Self-training prepares every epoch after the warm-up, and the last one is after it.
+        draws = generator(settings.seed, "begin", settings.epochs, device=on)
+        begin = clock.time(lambda: training.begin_epoch(settings.epochs, draws))
+    validations = math.ceil(settings.epochs / settings.validate_every)
+    ranked = min(settings.valid_facts or len(splits.valid), len(splits.valid))
+    return (
+        setup
+        + settings.epochs * (epoch + health)
+        + max(0, settings.epochs - getattr(settings, "warmup", 0)) * begin
+        + (validations + 1) * encoding
+        + (validations * ranked + len(splits.test)) * ranking
+    )
+
+
+class _Clock:
+    """Tells the time when the device has done what it was given."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def time(self, work: Callable[[], object]) -> float:
+        started = self.now()
+        work()
+        return self.now() - started
+
+
+def _time_steps(training: Training, settings: TrainSettings, clock: _Clock) -> float:
+    """Return the seconds of an epoch's steps."""
+    optimizer = make_optimizer(training, settings)
+    stepper = make_stepper(training, optimizer, settings)
+    seed = settings.seed
+    training.begin_epoch(1, generator(seed, "begin", 1, device=clock.device))
+    stepper.begin(number(seed, "sampler", 1))
+    order = torch.randperm(training.num_items(), generator=generator(seed, "order", 1))
+    batches = torch.split(order.to(clock.device), settings.batch_size)
+    training.system.train()
+    # Where there are fewer batches than steps to warm up, all are timed after one round.
+    for rows in batches[:WARMUP_STEPS]:
+        stepper(rows)
+    rest = batches[WARMUP_STEPS : WARMUP_STEPS + MOST_STEPS] or batches
+    started, done = clock.now(), 0
+    for rows in rest:
+        stepper(rows)
+        done += len(rows)
+        if clock.now() - started > STEP_SECONDS:
+            break
+    return (clock.now() - started) / done * training.num_items()
+
+
+@torch.no_grad()
+def _time_ranking(training: Training, splits: Splits, clock: _Clock) -> tuple[float, float]:
+    """Return the seconds of representing all entities, and those of ranking one fact."""
+    system = training.system.eval()
+    facts = torch.cat([splits.valid.facts, splits.train.facts])[:RANKED_FACTS]
+    facts = facts.to(system.device)
+    sizes = (splits.num_entities, splits.num_relations)
+    known = {"seen": torch.cat([splits.train.facts, splits.valid.facts])}
+    encoding = clock.time(system.represent)
+    rank(system.score_all, facts[:1], *sizes, known)
+    seconds = clock.time(lambda: rank(system.score_all, facts, *sizes, known))
+    return encoding, seconds / len(facts)
