@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy
 
 from npugraph.datasets import bundled, load
 from npugraph.encoders import CompGCN, Lookup
 from npugraph.encoders.compgcn import Composition
 from npugraph.errors import SettingsError
+from npugraph.graph import KnowledgeGraph
 from npugraph.ranking import rank
 from npugraph.recipes import RECIPES
 from npugraph.recipes.compgcn import COMPGCN, CompGCNSettings
 from npugraph.train import fit
 from npugraph.train import load as load_run
+from npugraph.training import QueryTraining
 
 NUM_ENTITIES, NUM_RELATIONS, FIRST, WIDTH = 7, 2, 5, 6
 # Entity 6 is in no fact; 0 has two neighbours by relation 0; 5 only sends; (3, 1, 3) is a loop.
@@ -234,6 +237,37 @@ def test_a_stopped_and_resumed_run_equals_an_unbroken_one(tmp_path: Path) -> Non
             assert torch.equal(tensor, expected[name]), name
 
 
-def test_steps_that_cannot_be_recorded_are_refused() -> None:
-    with pytest.raises(SettingsError, match="cuda_graph=false"):
-        COMPGCN.build(CompGCNSettings(cuda_graph=True), bundled().train)
+def test_the_labels_of_a_batch_are_the_answers_of_its_queries(toy_graph: KnowledgeGraph) -> None:
+    training = COMPGCN.build(CompGCNSettings(d=8, width=8, decoder="distmult"), toy_graph)
+    assert isinstance(training, QueryTraining)
+    known = {(h, r, t) for h, r, t in toy_graph.facts.tolist()}
+    known |= {(t, r + toy_graph.num_relations, h) for h, r, t in toy_graph.facts.tolist()}
+    rng = torch.Generator().manual_seed(0)
+    for size in (1, 7, training.num_items()):
+        rows = torch.randperm(training.num_items(), generator=rng)[:size]
+        found = training.labels(rows)
+        for (head, relation), row in zip(training.queries[rows].tolist(), found, strict=True):
+            wanted = {t for h, r, t in known if (h, r) == (head, relation)}
+            assert set(row.nonzero().squeeze(1).tolist()) == wanted
+            assert set(row.unique().tolist()) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_training_starts_from_the_level_of_the_labels(
+    smoothing: float, toy_graph: KnowledgeGraph
+) -> None:
+    settings = CompGCNSettings(
+        d=8, width=16, height=4, kernel=3, filters=4, smoothing=smoothing, dropout=0.0
+    )
+    training = COMPGCN.build(settings, toy_graph)
+    assert isinstance(training, QueryTraining)
+    labels = training.labels(torch.arange(training.num_items()))
+    wanted = (1 - smoothing) * labels.mean(0) + (1 / toy_graph.num_entities if smoothing else 0)
+    assert isinstance(training.system.encoder, CompGCN)
+    bias = training.system.encoder.bias
+    assert bias is not None
+    torch.testing.assert_close(bias.squeeze(1).sigmoid(), wanted.clamp(min=1e-6))
+    with torch.no_grad():
+        first = training.loss(torch.arange(training.num_items()), torch.Generator()).item()
+    constant = binary_cross_entropy(wanted.expand_as(labels), (labels > 0).float()).item()
+    assert first < 1.5 * constant + 0.05

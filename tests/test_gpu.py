@@ -100,6 +100,7 @@ RECORDED = {
     "complex": {},
     "rotate": {},
     "rgcn": {"dropout": 0.0},
+    "compgcn": {"dropout": 0.0, "hidden_dropout": 0.0, "filters": 8, "learning_rate": 0.001},
     "ukge": {},
     "nscaching": {"sides": "halves"},
     "sans": {},

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip, mean_answers
+from npugraph.graph import SIDES, KnowledgeGraph, Side, flip, mean_answers
 from npugraph.objectives import Objective, Scored
 from npugraph.samplers import Sampler
 from npugraph.system import Model, Question, System
@@ -151,18 +151,22 @@ class QueryTraining(Training):
     """
 
     system: System
+    queries: Tensor
+    answers: Tensor
+    first: Tensor
 
     def __init__(self, system: System, objective: nn.Module, train: KnowledgeGraph) -> None:
         """Train on the distinct queries of a graph; ``objective`` maps (scores, labels)."""
         super().__init__(system, train.facts)
         self.objective = objective
         twins = flip(train.facts) + torch.tensor([0, train.num_relations, 0])
-        both = torch.cat([train.facts, twins])
-        self.index = TripleIndex(both, train.num_entities, 2 * train.num_relations)
-        queries = torch.unique(both[:, :2], dim=0)
+        both = torch.unique(torch.cat([train.facts, twins]), dim=0)
+        queries, count = torch.unique_consecutive(both[:, :2], dim=0, return_counts=True)
         self.register_buffer("queries", queries, persistent=False)
-
-    queries: Tensor
+        self.register_buffer("answers", both[:, 2].contiguous(), persistent=False)
+        self.register_buffer("first", nn.functional.pad(count.cumsum(0), (1, 0)), persistent=False)
+        # The most answers that so many queries can have: it stays on the CPU, to be asked at once.
+        self.most_answers = count.sort(descending=True).values.cumsum(0)
 
     def num_items(self) -> int:
         """Return the number of queries."""
@@ -170,17 +174,29 @@ class QueryTraining(Training):
 
     def answer_rate(self) -> Tensor:
         """Return the share of the queries that each entity answers: float [E]."""
-        _, answer = self.index.tails(*self.queries.unbind(1))
-        return torch.bincount(answer, minlength=self.system.num_entities) / len(self.queries)
+        return torch.bincount(self.answers, minlength=self.system.num_entities) / len(self.queries)
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """Return 1 for each entity that answers a query, else 0: queries [b] to [b, E].
+
+        Batches of one size do the same work, whatever number of answers they have, so that a step
+        can be recorded: places beyond the last answer write to a number that is cut off.
+        """
+        size, device = self.system.num_entities, rows.device
+        end = (self.first[rows + 1] - self.first[rows]).cumsum(0)
+        place = torch.arange(int(self.most_answers[len(rows) - 1]), device=device)
+        query = torch.searchsorted(end, place, right=True)
+        here = query < len(rows)
+        query = query.clamp(max=len(rows) - 1)
+        # The answers of a query end where those of the next begin.
+        number = self.first[rows + 1][query] - end[query] + place
+        answer = self.answers[number.clamp(max=len(self.answers) - 1)]
+        cell = torch.where(here, query * size + answer, len(rows) * size)
+        flat = torch.zeros(len(rows) * size + 1, device=device)
+        return flat.index_fill_(0, cell, 1.0)[:-1].view(len(rows), size)
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the objective of the scores [b, E] of queries and their labels [b, E]."""
-        if self.index.keys.device != rows.device:
-            self.index = self.index.to(rows.device)
-        known, relation = self.queries[rows].unbind(1)
-        scores = self.system.train_scores(known, relation)
-        query, answer = self.index.tails(known, relation)
-        labels = torch.zeros_like(scores)
-        labels[query, answer] = 1.0
-        loss: Tensor = self.objective(scores, labels)
+        scores = self.system.train_scores(*self.queries[rows].unbind(1))
+        loss: Tensor = self.objective(scores, self.labels(rows))
         return loss

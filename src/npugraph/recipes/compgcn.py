@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 
 from npugraph.encoders import CompGCN, Lookup
-from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import SmoothedLogistic
 from npugraph.recipes.base import Choices, LogRange, Range, Recipe
@@ -74,11 +73,6 @@ def make_decoder(settings: CompGCNSettings, rng: torch.Generator) -> Scorer:
 
 def build(settings: CompGCNSettings, train: KnowledgeGraph) -> Training:
     """Put the convolution, the decoder and the logistic loss over all entities together."""
-    if settings.cuda_graph:
-        raise SettingsError(
-            "cuda_graph=true cannot record the steps of compgcn, where the number of answers of a "
-            "batch of queries changes; use cuda_graph=false."
-        )
     num_entities, num_relations = train.num_entities, train.num_relations
     rng = generator(settings.seed, "init")
     scorer = make_decoder(settings, rng)
