@@ -220,7 +220,7 @@ def _time_start() -> float:
     """Return the seconds that the process of a cell takes to start."""
     started = time.perf_counter()
     words = [sys.executable, "-c", "import npugraph.bench.worker"]
-    subprocess.run(words, check=False, env=environment())
+    subprocess.run(words, check=True, env=environment())
     return time.perf_counter() - started
 
 
