@@ -46,6 +46,9 @@ bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one mac
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
 
+results-docs: $(INSTALLED) ## Write docs/results.md and its figures again from the bench's results.
+	$(BIN)/python scripts/build_results_docs.py
+
 world: $(INSTALLED) ## Build the bundled graph again from its source package.
 	$(BIN)/python scripts/build_world_graph.py
 

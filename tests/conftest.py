@@ -9,9 +9,13 @@ import pytest
 import torch
 from hypothesis import settings
 
+from browser import browser
 from npugraph.graph import KnowledgeGraph, Vocabulary
 from npugraph.scorers import Scorer
 from scorer_cases import CASES, Case
+
+# One browser for all tests: Playwright refuses a second one beside it.
+__all__ = ["browser"]
 
 # No deadline: a slow machine is no bug.
 settings.register_profile("npugraph", deadline=None, max_examples=60)

@@ -232,3 +232,8 @@ def test_a_stopped_and_resumed_run_equals_an_unbroken_one(tmp_path: Path) -> Non
     for system in (resumed.system, again.system):
         for name, tensor in system.state_dict().items():
             assert torch.equal(tensor, expected[name]), name
+
+
+def test_steps_that_cannot_be_recorded_are_refused() -> None:
+    with pytest.raises(SettingsError, match="cuda_graph=false"):
+        COMPGCN.build(CompGCNSettings(cuda_graph=True), bundled().train)

@@ -3,13 +3,17 @@
 import pytest
 import torch
 
+from npugraph import gpu
 from npugraph.datasets import bundled
 from npugraph.evaluation import evaluate
 from npugraph.graph import TripleIndex
 from npugraph.ranking import rank
+from npugraph.recipes import get_recipe
 from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph import NPUGraphSettings
 from npugraph.scorers import ComplEx, DistMult, RotatE, TransE
+from npugraph.scorers.distance import _distances_with_gradient, distances
+from npugraph.settings import make_settings
 from npugraph.train import fit
 
 pytestmark = [
@@ -89,10 +93,50 @@ def test_replayed_steps_equal_plain_steps():
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+RECORDED = {
+    "transe": {"sides": "halves"},
+    "transr": {"sides": "halves", "d": 16},
+    "distmult": {"share": 16},
+    "complex": {},
+    "rotate": {},
+    "rgcn": {"dropout": 0.0},
+    "ukge": {},
+    "nscaching": {"sides": "halves"},
+    "sans": {},
+    "puda": {},
+    "complex-n3": {"d": 32},
+}
+
+
+@pytest.mark.parametrize("recipe", RECORDED)
+def test_recorded_steps_of_a_recipe_equal_plain_steps(recipe):
+    common = {"epochs": 3, "batch_size": 256, "device": "cuda", "learning_rate": 0.01}
+    losses = []
+    for recorded in (True, False):
+        changes = {**common, **RECORDED[recipe], "cuda_graph": recorded}
+        settings = make_settings(get_recipe(recipe).settings, changes)
+        losses.append([record["loss"] for record in fit(bundled(), recipe, settings).metrics])
+    assert losses[0] == pytest.approx(losses[1], rel=2e-3)
+
+
+def test_kernels_of_distances_equal_the_plain_operations():
+    rng = torch.Generator().manual_seed(0)
+    for groups, share, count, half in ((64, 1, 128, 200), (4, 16, 50, 100)):
+        points = torch.randn(groups, share, 2 * half, generator=rng).cuda()
+        entities = torch.randn(groups, count, 2 * half, generator=rng).cuda()
+        assert gpu.usable(points, entities)
+        slope = torch.randn(groups, share, count, generator=rng).cuda()
+        found = []
+        for function in (distances, _distances_with_gradient):
+            inputs = points.clone().requires_grad_(), entities.clone().requires_grad_()
+            out = function(*inputs, "modulus")
+            found.append((out.detach(), *torch.autograd.grad((out * slope).sum(), inputs)))
+        for ours, plain in zip(*found, strict=True):
+            torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
+
+
 def test_npugraph_on_the_gpu_equals_the_cpu_before_training():
     """The same weights give the same scores, posteriors and first loss on both devices."""
-    from npugraph.recipes import get_recipe
-
     world = bundled()
     results = []
     for device in ("cpu", "cuda"):

@@ -61,12 +61,26 @@ def slow_margin(scored: Scored) -> float:
     return total
 
 
+def shares(rivals: list[float], temperature: float) -> list[float]:
+    """Return softmax(temperature * rivals)."""
+    top = max(rivals, default=0.0)
+    odds = [math.exp(temperature * (s - top)) for s in rivals]
+    return [one / sum(odds) for one in odds]
+
+
+def slow_weighted_margin(scored: Scored) -> float:
+    total = 0.0
+    for w, (own, rivals) in zip(weights(scored), rows(scored), strict=True):
+        pairs = zip(shares(rivals, 0.7), rivals, strict=True)
+        total += w * sum(p * max(s - own + 2.0, 0.0) for p, s in pairs)
+    return total
+
+
 def slow_adversarial(scored: Scored) -> float:
     total = 0.0
     for w, (own, rivals) in zip(weights(scored), rows(scored), strict=True):
-        top = max(rivals, default=0.0)
-        odds = [math.exp(0.7 * (s - top)) for s in rivals]
-        against = sum(p / sum(odds) * -log_sigmoid(-s) for p, s in zip(odds, rivals, strict=True))
+        pairs = zip(shares(rivals, 0.7), rivals, strict=True)
+        against = sum(p * -log_sigmoid(-s) for p, s in pairs)
         total += w * (-log_sigmoid(own) + against) / 2
     return total + 0.03 * penalty(scored, 3)
 
@@ -109,6 +123,7 @@ def slow_pu(scored: Scored) -> float:
 
 CASES: dict[str, tuple[Objective, Callable[[Scored], float]]] = {
     "margin": (Margin(2.0), slow_margin),
+    "margin, weighted": (Margin(2.0, 0.7), slow_weighted_margin),
     "adversarial": (SelfAdversarial(0.7, 0.03), slow_adversarial),
     "logistic": (SelfAdversarial(0.0), slow_logistic),
     "confidence, sigmoid": (ConfidenceMSE("sigmoid", 5e-4), slow_confidence("sigmoid")),
@@ -172,10 +187,11 @@ def test_both_sides_of_the_pu_switch_are_taken() -> None:
 def test_gradients_are_right(name: str) -> None:
     objective, _ = CASES[name]
     plain = make_scored(5, 4, 5, True, True, True)
-    adversarial = isinstance(objective, SelfAdversarial)
-    if adversarial:
-        # The chances have no gradient by definition, which numeric differences do not know.
+    # The chances have no gradient by definition, which numeric differences do not know.
+    if isinstance(objective, SelfAdversarial):
         objective = SelfAdversarial(0.0, objective.penalty)
+    if isinstance(objective, Margin):
+        objective = Margin(objective.margin)
 
     def loss(scores: Tensor, *factors: Tensor) -> Tensor:
         return objective(replace(plain, scores=scores, factors=factors))

@@ -380,6 +380,33 @@ def test_the_loss_scores_each_fact_beside_its_uncollected_ones(
     assert heads.weight[:-1].all()
 
 
+@pytest.mark.parametrize("heads", ["mlp", "complex"])
+def test_the_penalty_is_the_mean_of_cubes(heads: str) -> None:
+    system = make_system(encoder="none", heads=heads)
+    rows = torch.arange(7)
+    without, weighed = (
+        make_training(SelfTraining(4, None), system, penalty=weight)[0].loss(rows, generator(5))
+        for weight in (0.0, 0.3)
+    )
+    entities, relations = (table.tolist() for table in system.encoder())
+    total = 0.0
+    for h, r, t in FACTS[rows].tolist():
+        for vector in (entities[h], relations[r], entities[t]):
+            # A relation of two bilinear heads is two complex vectors, one after the other.
+            half = WIDTH if heads == "complex" else 0
+            if not half:
+                total += sum(abs(x) ** 3 for x in vector)
+                continue
+            for first in range(0, len(vector), 2 * half):
+                pairs = zip(
+                    vector[first : first + half],
+                    vector[first + half : first + 2 * half],
+                    strict=True,
+                )
+                total += sum(abs(complex(*pair)) ** 3 for pair in pairs)
+    assert (weighed - without).item() == pytest.approx(0.3 * total / len(rows), rel=1e-5)
+
+
 def test_the_gradient_reaches_every_parameter() -> None:
     training, _ = make_training(SelfTraining(8, 0, 0.5, 3))
     training.begin_epoch(1, generator())

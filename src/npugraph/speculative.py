@@ -10,7 +10,7 @@ from torch.nn.functional import embedding
 
 from npugraph.encoders import Lookup, NeighbourAttention
 from npugraph.graph import Side
-from npugraph.objectives import Heads
+from npugraph.objectives import Heads, power_penalty
 from npugraph.posterior import Posterior, health
 from npugraph.samplers import Shared, Uncollected
 from npugraph.scorers import TwoHeads
@@ -157,18 +157,23 @@ class SpeculativeTraining(Training):
         plan: SelfTraining,
         choose_neighbours: bool = True,
         level_weight: float = 0.0,
+        penalty: float = 0.0,
     ) -> None:
         """Train on the collected facts [n, 3].
 
         ``level_weight`` weighs the mean square of the collected facts' scores. The objective
         compares scores, so their level floats: both sigmoids saturate, and the posterior, which
         is made of their ratio, says nothing. The penalty holds the level where they do not.
+
+        ``penalty`` weighs ``|h|^3 + |r|^3 + |t|^3``, averaged over the facts of a batch: without
+        it bilinear heads learn the training facts by heart.
         """
         super().__init__(system, facts)
         self.objective = objective
         self.plan = plan
         self.choose_neighbours = choose_neighbours
         self.level_weight = level_weight
+        self.penalty = penalty
         sizes = (system.num_entities, system.num_relations)
         self.sampler = Uncollected(facts, *sizes)
         self.shared = None if plan.share == 1 else Shared(facts, *sizes, plan.share)
@@ -185,7 +190,12 @@ class SpeculativeTraining(Training):
         loss: Tensor = self.objective(
             Heads(psi1[:, 0], psi0[:, 0], psi1[:, 1:], psi0[:, 1:], weight.to(psi1.dtype))
         )
-        return loss + self.level_weight * (psi1[:, 0].square() + psi0[:, 0].square()).mean()
+        loss = loss + self.level_weight * (psi1[:, 0].square() + psi0[:, 0].square()).mean()
+        if self.penalty == 0:
+            return loss
+        head, tail = embedding(facts[:, 0], entities), embedding(facts[:, 2], entities)
+        factors = self.system.heads.factors(head, embedding(facts[:, 1], relations), tail)
+        return loss + self.penalty * power_penalty(factors, 3)
 
     def _draw(self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator) -> Tensor:
         """Return half of K entities a fact that make uncollected facts, the chosen ones first."""

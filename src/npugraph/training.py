@@ -168,6 +168,11 @@ class QueryTraining(Training):
         """Return the number of queries."""
         return len(self.queries)
 
+    def answer_rate(self) -> Tensor:
+        """Return the share of the queries that each entity answers: float [E]."""
+        _, answer = self.index.tails(*self.queries.unbind(1))
+        return torch.bincount(answer, minlength=self.system.num_entities) / len(self.queries)
+
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the objective of the scores [b, E] of queries and their labels [b, E]."""
         if self.index.keys.device != rows.device:

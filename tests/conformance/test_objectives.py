@@ -76,6 +76,7 @@ def npu(reading: Any, estimate: Any) -> Callable[[], nn.Module]:
 CASES = {
     "softmax": Case(lambda: SoftmaxN3(0.0)),
     "margin": Case(lambda: Margin(2.0)),
+    "margin, weighted": Case(lambda: Margin(2.0, 0.7), stops=True),
     "logistic": Case(lambda: Logistic()),
     "adversarial": Case(lambda: SelfAdversarial(0.7), stops=True),
     "adversarial, temperature 0": Case(lambda: SelfAdversarial(0.0)),

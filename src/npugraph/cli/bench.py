@@ -1,4 +1,4 @@
-"""Commands about the bench: bench list, plan, run, merge."""
+"""Commands about the bench: bench list, plan, run, merge, table, figures."""
 
 from __future__ import annotations
 
@@ -276,3 +276,73 @@ def _announce(name: str, cells: Sequence[Cell], store: Store, device: str | None
         f"{unknown} of unknown length ('npugraph bench plan {name} --measure')" if unknown else ""
     )
     say(f"{name}: {len(cells)} cells to run, {', and '.join(filter(None, (time, more)))}.")
+
+
+@bench.command("table")
+def show_table(
+    plan: PlanArgument,
+    out: OutOption = DEFAULT_OUT,
+    form: Annotated[
+        str, typer.Option("--format", metavar="md|tex|html", help="What to write.")
+    ] = "md",
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write here, not to stdout.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the table of a plan: our figures, the paper's, and what was not run.
+
+    Example: npugraph bench table table-0.3 --out benchmarks/results/bench --format html --to t.html
+    """
+    from dataclasses import asdict
+
+    from npugraph.bench.plan import Plan
+    from npugraph.bench.store import Store
+    from npugraph.bench.tables import FORMATS, make_table
+    from npugraph.errors import DataError, SettingsError, nearest
+    from npugraph.io import write_text
+
+    if form not in FORMATS:
+        hint = nearest(form, list(FORMATS))
+        raise SettingsError(f"--format {form} must be {', '.join(FORMATS)}.{hint}")
+    read, store = Plan.read(plan), Store(out)
+    made = make_table(read, store.results(), store.costs())
+    if to is not None:
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            write_text(to, FORMATS[form](made))
+        except OSError as error:
+            raise DataError(f"{to} cannot be written ({error.strerror}).") from None
+        say(f"{to}: {made.state}")
+    emit(asdict(made), as_json, lambda: None if to else typer.echo(FORMATS[form](made), nl=False))
+
+
+@bench.command("figures")
+def draw_figures(
+    plans: Annotated[
+        list[str], typer.Argument(metavar="PLAN...", help="Plans; their rates are put together.")
+    ],
+    out: OutOption = DEFAULT_OUT,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where to. Default: 'figures' in --out.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw learning curves, MRR over the rate, and sweeps of a setting; PNG and SVG.
+
+    Example: npugraph bench figures table-0.3 sweep-rates --out benchmarks/results/bench
+    """
+    from npugraph.bench.figures import make_figures, write_figures
+    from npugraph.bench.plan import Plan
+    from npugraph.bench.store import Store
+
+    read, store = [Plan.read(plan) for plan in plans], Store(out)
+    drawings = make_figures(read, store.results(), store.costs())
+    if not drawings:
+        say(f"{out} has no results of {', '.join(plans)} that could be drawn.")
+    files = [str(path) for path in write_figures(drawings, to or out / "figures")]
+    emit({"files": files}, as_json, lambda: typer.echo("".join(f"{f}\n" for f in files), nl=False))

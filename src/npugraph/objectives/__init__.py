@@ -13,6 +13,7 @@ from npugraph.objectives.logistic import Logistic, SmoothedLogistic
 from npugraph.objectives.margin import Margin
 from npugraph.objectives.npu import Heads, NoisyPU, WithoutPU
 from npugraph.objectives.pu_risk import PURisk
+from npugraph.objectives.reduce import power_penalty
 from npugraph.objectives.softmax import SoftmaxN3
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "SmoothedLogistic",
     "SoftmaxN3",
     "WithoutPU",
+    "power_penalty",
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from npugraph.objectives.base import Objective, Scored
-from npugraph.objectives.reduce import fact_mean, power_penalty, split
+from npugraph.objectives.reduce import fact_mean, power_penalty, rival_share, split
 
 
 class SelfAdversarial(Objective):
@@ -36,9 +35,7 @@ class SelfAdversarial(Objective):
     def forward(self, scored: Scored) -> Tensor:
         """Return the loss."""
         scores, collected, rivals = split(scored)
-        level = self.temperature * scores.detach()
-        # Not -inf: a row without a rival would be nan.
-        share = level.masked_fill(~rivals, torch.finfo(level.dtype).min).softmax(1) * rivals
+        share = rival_share(scores, rivals, self.temperature)
         against = -(share * logsigmoid(-scores)).sum(1)
         loss = fact_mean(against - logsigmoid(collected), scored.weight) / 2
         if self.penalty:

@@ -30,6 +30,19 @@ def rival_mean(values: Tensor, rivals: Tensor) -> Tensor:
     return (values * rivals).sum(1) / rivals.sum(1).clamp(min=1)
 
 
+def rival_share(scores: Tensor, rivals: Tensor, temperature: float) -> Tensor:
+    """Return softmax(temperature * scores) of each row [b, c] over its rivals, without gradient.
+
+    A row without a rival is all 0.
+
+    >>> rival_share(torch.tensor([[1.0, 9.0, 1.0]]), torch.tensor([[True, False, True]]), 1.0)
+    tensor([[0.5000, 0.0000, 0.5000]])
+    """
+    level = temperature * scores.detach()
+    # Not -inf: a row without a rival would be nan.
+    return level.masked_fill(~rivals, torch.finfo(level.dtype).min).softmax(1) * rivals
+
+
 def fact_mean(values: Tensor, weight: Tensor | None) -> Tensor:
     """Return the mean over facts [b], by their weights [b] where they have any.
 

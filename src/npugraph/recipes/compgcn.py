@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from npugraph.encoders import CompGCN, Lookup
+from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import SmoothedLogistic
 from npugraph.recipes.base import Choices, LogRange, Range, Recipe
@@ -16,6 +17,9 @@ from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
 from npugraph.system import System
 from npugraph.training import QueryTraining, Training
+
+# An entity that answers no query starts as if it answered one in so many.
+LEAST_RATE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def make_decoder(settings: CompGCNSettings, rng: torch.Generator) -> Scorer:
         scorer = Affine(TransE(p=1))
         torch.nn.init.constant_(scorer.bias, settings.gamma)
         return scorer
-    return ConvE(
+    conve = ConvE(
         settings.width,
         settings.height,
         filters=settings.filters,
@@ -62,10 +66,19 @@ def make_decoder(settings: CompGCNSettings, rng: torch.Generator) -> Scorer:
         interleave=True,
         rng=rng,
     )
+    # From 1, as in the public code, the first scores spread so far (some +-6) that thousands of
+    # steps only draw them together.
+    torch.nn.init.constant_(conve.hidden_norm.weight, settings.width**-0.5)
+    return conve
 
 
 def build(settings: CompGCNSettings, train: KnowledgeGraph) -> Training:
     """Put the convolution, the decoder and the logistic loss over all entities together."""
+    if settings.cuda_graph:
+        raise SettingsError(
+            "cuda_graph=true cannot record the steps of compgcn, where the number of answers of a "
+            "batch of queries changes; use cuda_graph=false."
+        )
     num_entities, num_relations = train.num_entities, train.num_relations
     rng = generator(settings.seed, "init")
     scorer = make_decoder(settings, rng)
@@ -84,7 +97,15 @@ def build(settings: CompGCNSettings, train: KnowledgeGraph) -> Training:
         rng=rng,
     )
     system = System(encoder, scorer, num_entities, num_relations, reciprocal=True, link="sigmoid")
-    return QueryTraining(system, SmoothedLogistic(settings.smoothing), train)
+    training = QueryTraining(system, SmoothedLogistic(settings.smoothing), train)
+    if encoder.bias is not None:
+        # From 0, as in the public code, the first thousands of steps only learn that most answers
+        # are wrong. This is the best that scores can be which do not depend on the query.
+        rate = (1 - settings.smoothing) * training.answer_rate() + (
+            1 / num_entities if settings.smoothing else 0.0
+        )
+        encoder.bias.data = rate.clamp(min=LEAST_RATE).logit().unsqueeze(1)
+    return training
 
 
 COMPGCN = Recipe(

@@ -36,6 +36,7 @@ class NPUGraphSettings(TrainSettings):
     dropout: float = setting(0.5, "dropout on the embeddings", low=0, high=1)
     hidden_dropout: float = setting(0.5, "dropout on hidden units of a head", low=0, high=1)
     level_weight: float = setting(0.01, "penalty that keeps scores from saturating", low=0)
+    penalty: float = setting(0.0, "weight of the N3 penalty; for bilinear heads", low=0)
     objective: Literal["npu", "margin", "pairwise", "pointwise"] = setting("npu", "the loss")
     margin: float = setting(1.0, "of the margin loss", low=0)
     reading: Literal["exception", "printed"] = setting("exception", "what class 1 means")
@@ -124,6 +125,7 @@ def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTrain
         plan,
         settings.choose_neighbours,
         settings.level_weight,
+        settings.penalty,
     )
 
 

@@ -29,6 +29,9 @@ class TransESettings(TrainSettings):
     d: int = setting(200, "numbers per entity and relation", low=1)
     p: int = setting(1, "norm of the distance, 1 or 2", low=1, high=2)
     margin: float = setting(5.0, "how much closer a fact must be than a candidate", low=0)
+    temperature: float = setting(
+        0.0, "how strongly plausible candidates count; 0: all alike", low=0
+    )
     negatives: int = setting(25, "candidates beside each fact", low=1)
     share: int = setting(1, "facts that share their candidates", low=1)
     sides: Literal["both", "halves", "bernoulli"] = setting(
@@ -68,7 +71,7 @@ def margin_parts(
     check_sides(settings.sides, settings.cuda_graph)
     sizes = train.num_entities, train.num_relations
     sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
-    return System(tables, scorer, *sizes), sampler, Margin(settings.margin)
+    return System(tables, scorer, *sizes), sampler, Margin(settings.margin, settings.temperature)
 
 
 def build(settings: TransESettings, train: KnowledgeGraph) -> Training:
@@ -93,6 +96,7 @@ TRANSE = Recipe(
     space={
         "learning_rate": LogRange(0.1, 3.0),
         "margin": Choices((1.0, 2.0, 5.0, 10.0)),
+        "temperature": Choices((0.0, 0.5, 1.0)),
         "p": Choices((1, 2)),
         "d": Choices((100, 200, 400)),
         "negatives": Choices((1, 10, 25, 50)),

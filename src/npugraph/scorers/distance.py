@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from npugraph import kernels
+from npugraph import gpu, kernels
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
 from npugraph.scorers.base import Scorer
@@ -108,6 +108,8 @@ def distances(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
     """
     trained = torch.is_grad_enabled() and (points.requires_grad or entities.requires_grad)
     work = points.numel() * entities.shape[-2]
+    if norm == "modulus" and gpu.usable(points, entities):
+        return _moduli(points, entities)
     if points.dim() == 3 and kernels.usable(work, points, entities):
         found: Tensor = _Distances.apply(points, entities, norm)  # type: ignore[no-untyped-call]
         return found
@@ -158,6 +160,35 @@ class _Distances(torch.autograd.Function):
             arguments = (flat, entities, ctx.share, squared, slope, to_points, to_entities)
             kernels.run("_distance_backward", width, step, *arguments)
         return to_points.view(len(entities), ctx.share, -1), to_entities, None
+
+
+def _moduli(points: Tensor, entities: Tensor) -> Tensor:
+    """Return sums of moduli by the GPU's kernels, for groups or for one table."""
+    if points.dim() == 3:
+        found: Tensor = _Moduli.apply(points, entities)  # type: ignore[no-untyped-call]
+        return found
+    whole: Tensor = _Moduli.apply(points.unsqueeze(0), entities.unsqueeze(0))  # type: ignore[no-untyped-call]
+    return whole.squeeze(0)
+
+
+class _Moduli(torch.autograd.Function):
+    """Sums of moduli of groups [g, q, 2d] and [g, e, 2d], on a GPU."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, entities: Tensor) -> Tensor:
+        ctx.share = points.shape[1]
+        flat, entities = points.reshape(-1, points.shape[2]).contiguous(), entities.contiguous()
+        ctx.save_for_backward(flat, entities)
+        return gpu.modulus_forward(flat, entities, ctx.share, TINY).view(
+            len(entities), ctx.share, -1
+        )
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        flat, entities = ctx.saved_tensors
+        slope = grad.reshape(len(flat), -1).contiguous()
+        to_points, to_entities = gpu.modulus_backward(flat, entities, ctx.share, TINY, slope)
+        return to_points.view(len(entities), ctx.share, -1), to_entities
 
 
 def _compiled_table(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:

@@ -40,6 +40,10 @@ class TwoHeads(nn.Module, ABC):
     ) -> Tensor:
         """Score every entity as the missing side by psi1 (head 1) or psi0 (head 0): [q, E]."""
 
+    def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
+        """Return the sizes of the numbers that facts are scored from, for a penalty on them."""
+        return head.abs(), relation.abs(), tail.abs()
+
 
 class MLPHeads(TwoHeads):
     """Two perceptrons over [h ; r ; t], as in the paper."""
@@ -140,6 +144,10 @@ class BilinearHeads(TwoHeads):
             )
             results.append(torch.cat(blocks, 1) + shift)
         return results[0], results[1]
+
+    def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
+        """Return the scorer's; the relation has those of either head."""
+        return tuple(self.scorer.factors(part) for part in (head, *relation.chunk(2, -1), tail))
 
     def score_all(
         self, known: Tensor, relation: Tensor, entities: Tensor, side: Side, head: int
