@@ -390,3 +390,36 @@ def test_resolve_takes_names_files_and_folders(
 def test_resolve_suggests_a_name() -> None:
     with pytest.raises(DataError, match=r"neither a file.*Did you mean 'umls'\?"):
         datasets.resolve("ulms")
+
+
+def test_the_hash_of_content_is_that_of_the_uncompressed_bytes(tmp_path: Path) -> None:
+    text = b"a\tr\tb\nb\tr\tc\n"
+    plain, packed, other = (tmp_path / name for name in ("a.tsv", "b.tsv.gz", "c.tsv"))
+    plain.write_bytes(text)
+    packed.write_bytes(gzip.compress(text))
+    other.write_bytes(text + b"c\tr\ta\n")
+    hashes = [datasets.content_hash(str(path)) for path in (plain, packed, other)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_the_hash_of_a_folder_covers_its_parts_and_its_names(tmp_path: Path) -> None:
+    for part in ("train", "valid", "test"):
+        (tmp_path / f"{part}.tsv").write_text(f"{part}\tr\tb\n")
+    found = {datasets.content_hash(str(tmp_path))}
+    for file in ("train.tsv", "test.tsv", "entities.txt"):
+        with (tmp_path / file).open("a") as stream:
+            stream.write("x\tr\ty\n")
+        found.add(datasets.content_hash(str(tmp_path)))
+    assert len(found) == 4
+    # The hidden truth is no part of what is given.
+    (tmp_path / "truth.tsv").write_text("x")
+    assert datasets.content_hash(str(tmp_path)) in found
+
+
+def test_the_hash_of_a_known_graph_needs_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPUGRAPH_DATA", "/nowhere")
+    assert (
+        len({datasets.content_hash(name) for name in [*CATALOGUE, "world"]}) == len(CATALOGUE) + 1
+    )
+    with pytest.raises(DataError, match="Did you mean 'umls'"):
+        datasets.content_hash("uml")

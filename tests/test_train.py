@@ -269,3 +269,56 @@ def test_complex_n3_reaches_the_field_on_clean_data(data_root, name, level):
     settings = ComplexN3Settings(d=128, epochs=25, batch_size=128, device="cpu")
     fitted = fit(load(name, allow_download=False), "complex-n3", settings)
     assert evaluate(fitted)["filters"]["clean"]["mrr"] >= level
+
+
+class Clock:
+    """A clock that shows what it is set to."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def perf_counter(self):
+        return self.now
+
+
+def test_checkpoints_may_be_rarer_than_validations(tmp_path, monkeypatch):
+    """The best weights are those of epoch 2, which no checkpoint falls on."""
+    clock = Clock()
+    scores = [0.1, 0.5, 0.2, 0.3, 0.2, 0.1, 0.4]
+    settings = dataclasses.replace(SMALL, validate_every=1)
+
+    def run(out, resume=False, stop=None, first=1):
+        given = iter(scores[first - 1 :])
+        monkeypatch.setattr(
+            train, "validation_metrics", lambda *_: {"mrr": next(given), "hits@10": 0.0}
+        )
+
+        def report(record):
+            clock.now += 1
+            if record["epoch"] == stop:
+                raise StopError
+
+        options = {"resume": resume, "report": report, "checkpoint_seconds": 3}
+        return fit(groups(), "complex-n3", settings, out, **options)
+
+    whole = run(None)
+    assert whole.progress.best_epoch == 2
+    monkeypatch.setattr(train, "time", clock)
+    with pytest.raises(StopError):
+        run(tmp_path, stop=3)
+    assert not (tmp_path / "last.safetensors").exists()
+    assert not (tmp_path / "model.safetensors").exists()
+    with pytest.raises(StopError):
+        run(tmp_path, resume=True, stop=6)
+    # Three seconds had passed in epoch 4, and not again in 5 and 6.
+    again = run(tmp_path, resume=True, first=5)
+    assert [record["epoch"] for record in again.metrics] == [5, 6, 7]
+    assert again.progress.best_epoch == 2
+    assert_same(weights(again.system), weights(whole.system))
+    # The last epoch is always written.
+    after = run(tmp_path, resume=True)
+    assert after.metrics == []
+    assert_same(weights(after.system), weights(whole.system))

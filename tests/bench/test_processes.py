@@ -40,7 +40,7 @@ def test_a_process_is_told_its_cell_and_its_lines_are_heard(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lines = [{"epoch": {"epoch": 1}}, {"result": made_up(CELLS[0]), "cost": made_up_cost(CELLS[0])}]
-    code = f"open('order.json', 'w').write(json.dumps(order))\nfor x in {lines!r}:"
+    code = f"open('order.json', 'w').write(json.dumps(order))\nprint('hello')\nfor x in {lines!r}:"
     code += " print(json.dumps(x), flush=True)\n"
     code += "print('noise', file=sys.stderr)"
     pretend(monkeypatch, code)

@@ -81,8 +81,9 @@ class Processes:
         """Pass on what a child writes, and at the end that it ended."""
         assert child.process.stdout is not None
         for text in child.process.stdout:
-            # A line that is cut short belongs to a process that was killed.
-            if text.endswith("\n"):
+            # A line that is cut short is of a process that was killed, any other strange one of a
+            # library that prints while it is imported.
+            with contextlib.suppress(ValueError):
                 self.events.put((child, json.loads(text)))
         child.process.wait()
         self.events.put((child, None))
