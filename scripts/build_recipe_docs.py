@@ -3,8 +3,9 @@
     python scripts/build_recipe_docs.py            # write it
     python scripts/build_recipe_docs.py --check    # fail where it is not up to date
 
-What a recipe is comes from its Recipe object, figures from benchmarks/results/clean.jsonl and
-benchmarks/results/speculative.jsonl. A test checks that the page is up to date.
+What a recipe is comes from its Recipe object, figures from the bench's results in
+benchmarks/results/bench and from benchmarks/results/speculative.jsonl. A test checks that the page
+is up to date.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from npugraph.bench.store import Store
 from npugraph.recipes import RECIPES
 from npugraph.recipes.base import Recipe
 from npugraph.settings import TrainSettings, describe
@@ -48,7 +50,7 @@ Test facts, filtered, realistic ranks. Settings are those that differ from the d
 PERTURBED = """\
 On perturbed graphs (graph, rate, noise); clean / perturbed filter; noise AUROC among training facts
 / among held-out facts:"""
-CLEAN = ("graph", "MRR", "H@1", "H@3", "H@10", "best epoch", "settings", "machine")
+CLEAN = ("graph", "seed", "MRR", "H@1", "H@3", "H@10", "best epoch", "settings", "machine")
 SPECULATIVE = ("graph", "seed", "MRR", "H@10", "noise AUROC", "settings", "note")
 
 
@@ -57,6 +59,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def bench_lines(folder: Path) -> list[dict[str, Any]]:
+    """Return the finished cells of the bench, each with its machine and its figures by filter."""
+    store = Store(folder)
+    costs = store.costs()
+    return [
+        {**line, **line["metrics"], "machine": costs.get(key, {}).get("machine", "")}
+        for key, line in store.results().items()
+        if line["status"] == "done"
+    ]
 
 
 def value(given: Any) -> str:
@@ -98,13 +111,14 @@ def clean_rows(lines: list[dict[str, Any]], recipe: Recipe) -> list[list[str]]:
     return [
         [
             line["graph"],
-            *(number(line.get(name)) for name in ("mrr", "hits@1", "hits@3", "hits@10")),
-            str(line.get("best_epoch", "-")),
+            str(line["seed"]),
+            *(number(line["clean"].get(name)) for name in ("mrr", "hits@1", "hits@3", "hits@10")),
+            str(line["best_epoch"]),
             changed_settings(line, recipe),
-            line.get("machine", ""),
+            line["machine"],
         ]
         for line in lines
-        if line.get("recipe") == recipe.name
+        if line["recipe"] == recipe.name and line["rate"] == 0
     ]
 
 
@@ -130,17 +144,18 @@ def speculative_rows(lines: list[dict[str, Any]], recipe: Recipe) -> list[list[s
             line.get("note", ""),
         ]
         for line in lines
-        if line.get("recipe") == recipe.name
+        if line.get("recipe") == recipe.name and line.get("rate") != 0
     ]
 
 
 def measured(recipe: Recipe, folder: Path) -> str:
     """Return the section of a recipe's figures."""
     parts = []
-    clean = clean_rows(read_lines(folder / "clean.jsonl"), recipe)
+    lines = bench_lines(folder / "bench")
+    clean = clean_rows(lines, recipe)
     if clean:
         parts.append("On clean graphs:\n\n" + markdown_table(CLEAN, clean))
-    noisy = speculative_rows(read_lines(folder / "speculative.jsonl"), recipe)
+    noisy = speculative_rows([*lines, *read_lines(folder / "speculative.jsonl")], recipe)
     if noisy:
         parts.append(PERTURBED + "\n\n" + markdown_table(SPECULATIVE, noisy))
     if not parts:

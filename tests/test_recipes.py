@@ -258,16 +258,29 @@ def test_the_page_is_up_to_date(builder: ModuleType) -> None:
 
 
 def test_the_page_shows_what_was_measured(builder: ModuleType, tmp_path: Path) -> None:
-    clean = {"recipe": "rotate", "graph": "umls", "mrr": 0.12345, "hits@1": 0.1, "hits@10": 0.9}
+    figures = {"mrr": 0.12345, "hits@1": 0.1, "hits@10": 0.9}
+    clean = {
+        "key": "a",
+        "status": "done",
+        "recipe": "rotate",
+        "graph": "umls",
+        "rate": 0,
+        "seed": 2,
+    }
+    clean |= {"metrics": {"clean": figures}, "best_epoch": 3}
     clean["settings"] = {"d": 7, "device": "cpu", "gamma": 9.0, "gone": 1}
+    failed = {"key": "b", "status": "failed", "recipe": "sans", "metrics": None}
     noisy = {"recipe": "ukge", "graph": "wn18", "rate": 0.3, "noise": "typed", "seed": 4}
     noisy |= {"clean": {"mrr": 0.5, "hits@10": 0.6}, "perturbed": {"mrr": 0.25, "hits@10": 0.3}}
     noisy |= {"noise_auroc": None, "note": "a | b"}
-    (tmp_path / "clean.jsonl").write_text(json.dumps(clean) + "\n")
+    (tmp_path / "bench").mkdir()
+    lines = "".join(json.dumps(line) + "\n" for line in (clean, failed))
+    (tmp_path / "bench" / "results.jsonl").write_text(lines)
+    (tmp_path / "bench" / "costs.jsonl").write_text('{"key": "a", "machine": "a GPU"}\n')
     (tmp_path / "speculative.jsonl").write_text(json.dumps(noisy) + "\n")
     sections = dict(part.split("\n", 1) for part in builder.page(tmp_path).split("\n## ")[1:])
     assert set(RECIPES) <= set(sections)
-    row = "| umls | 0.123 | 0.100 | - | 0.900 | - | `d=7` |  |"
+    row = "| umls | 2 | 0.123 | 0.100 | - | 0.900 | 3 | `d=7` | a GPU |"
     assert row in sections["rotate"]
     row = "| wn18, 0.3 typed | 4 | 0.500 / 0.250 | 0.600 / 0.300 | - / - | defaults | a \\| b |"
     assert row in sections["ukge"]

@@ -17,7 +17,7 @@ from npugraph.settings import TrainSettings, setting
 from npugraph.system import System
 from npugraph.training import QueryTraining, Training
 
-# An entity that answers no query starts as if it answered one in so many.
+# An entity that answers no query, or every one, starts as if it were so close to that.
 LEAST_RATE = 1e-6
 
 
@@ -98,7 +98,7 @@ def build(settings: CompGCNSettings, train: KnowledgeGraph) -> Training:
         rate = (1 - settings.smoothing) * training.answer_rate() + (
             1 / num_entities if settings.smoothing else 0.0
         )
-        encoder.bias.data = rate.clamp(min=LEAST_RATE).logit().unsqueeze(1)
+        encoder.bias.data = rate.clamp(LEAST_RATE, 1 - LEAST_RATE).logit().unsqueeze(1)
     return training
 
 
