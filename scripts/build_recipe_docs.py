@@ -52,6 +52,8 @@ On perturbed graphs (graph, rate, noise); clean / perturbed filter; noise AUROC 
 / among held-out facts:"""
 CLEAN = ("graph", "seed", "MRR", "H@1", "H@3", "H@10", "best epoch", "settings", "machine")
 SPECULATIVE = ("graph", "seed", "MRR", "H@10", "noise AUROC", "settings", "note")
+# What systems did before there was a setting for it.
+ONCE = {"posterior_momentum": 0.0}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -100,7 +102,7 @@ def changed_settings(line: dict[str, Any], recipe: Recipe) -> str:
     defaults = {row["name"]: row["default"] for row in describe(recipe.settings)}
     changed = [
         f"{name}={value(given)}"
-        for name, given in line.get("settings", {}).items()
+        for name, given in {**ONCE, **line.get("settings", {})}.items()
         if name in defaults and given != defaults[name] and name not in NOT_SHOWN
     ]
     return f"`{' '.join(changed)}`" if changed else "defaults"

@@ -57,6 +57,9 @@ def test_membership_is_that_of_a_set(case: tuple[list[Fact], int, int]) -> None:
     found = index.contains(as_tensor(everything)).tolist()
     assert found == [triple in set(facts) for triple in everything]
     assert len(index) == len(set(facts))
+    ordered = sorted(set(facts))
+    places = index.places(as_tensor(everything)).tolist()
+    assert places == [ordered.index(t) if t in ordered else -1 for t in everything]
     assert [tuple(row) for row in index.facts().tolist()] == sorted(set(facts))
 
 

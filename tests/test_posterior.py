@@ -21,7 +21,7 @@ from npu_literal import (
     phi,
     uncollected_posterior,
 )
-from npugraph.posterior import Posterior, health, logit
+from npugraph.posterior import Posterior, RunningPosterior, health, logit
 
 SCORES = (-40.0, -3.0, -0.5, 0.0, 1.25, 4.0, 40.0)
 CASES = [
@@ -194,3 +194,72 @@ def test_a_constant_posterior_shows_no_spread_and_no_flag(count: int) -> None:
     assert found["posterior_agreement"] == 0
     assert found["posterior_below_half"] == 1
     assert found["label_switching"] is False
+
+
+# --- the running mean
+
+
+RUNNING_FACTS = torch.tensor([[0, 0, 1], [2, 1, 0], [0, 0, 1], [1, 1, 1]])
+
+
+def running(momentum: float, epochs: list[list[float]]) -> RunningPosterior:
+    """Return the running posterior of four facts, the first and the third of them the same."""
+    made = RunningPosterior(RUNNING_FACTS, 3, 2, momentum)
+    for probability in epochs:
+        made.update(torch.tensor(probability, dtype=torch.float64))
+    return made
+
+
+def literal_mean(momentum: float, values: list[float]) -> float:
+    """Return the mean with the weight of every epoch written out."""
+    weights: list[float] = []
+    for epoch in range(1, len(values) + 1):
+        step = max(1 - momentum, 1 / epoch)
+        weights = [weight * (1 - step) for weight in weights] + [step]
+    assert sum(weights) == pytest.approx(1)
+    return sum(w * v for w, v in zip(weights, values, strict=True))
+
+
+unit = st.floats(0, 1)
+
+
+@given(st.lists(st.lists(unit, min_size=4, max_size=4), min_size=1, max_size=25), unit)
+def test_the_running_posterior_is_the_weighted_mean_of_the_epochs(
+    epochs: list[list[float]], momentum: float
+) -> None:
+    found = running(momentum, epochs).mean.tolist()
+    expected = [literal_mean(momentum, list(column)) for column in zip(*epochs, strict=True)]
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("momentum", "expected"), [(0.0, 0.9), (0.5, 0.6), (1.0, 0.5)])
+def test_momentum_goes_from_the_latest_epoch_to_the_mean_of_all(
+    momentum: float, expected: float
+) -> None:
+    # 0.5: half the latest, a quarter of each of the two before, whose plain mean came first.
+    found = running(momentum, [[value] * 4 for value in (0.2, 0.4, 0.9)])
+    assert found.epochs == 3
+    assert found.mean.tolist() == pytest.approx([expected] * 4)
+
+
+def test_only_collected_facts_are_recalled() -> None:
+    asked = torch.tensor([[1, 1, 1], [0, 0, 1], [0, 0, 2], [2, 1, 0]])
+    otherwise = torch.tensor([0.01, 0.02, 0.03, 0.04], dtype=torch.float64)
+    assert running(0.9, []).recall(asked, otherwise) is otherwise
+    found = running(0.9, [[0.1, 0.2, 0.7, 0.4]]).recall(asked, otherwise)
+    assert found.tolist() == pytest.approx([0.4, 0.1, 0.03, 0.2])
+    nothing = RunningPosterior(RUNNING_FACTS[:0], 3, 2)
+    nothing.update(otherwise[:0])
+    assert nothing.recall(asked, otherwise) is otherwise
+
+
+def test_the_running_posterior_is_part_of_the_state() -> None:
+    made, fresh = running(0.9, [[0.1, 0.2, 0.3, 0.4]]), running(0.9, [])
+    fresh.load_state_dict(made.state_dict())
+    for one in (made, fresh):
+        one.update(torch.full((4,), 0.8, dtype=torch.float64))
+    assert torch.equal(made.mean, fresh.mean)
+    assert fresh.epochs == 2
+    # What was saved before there was a running mean has none.
+    fresh.load_state_dict({})
+    assert fresh.epochs == 0

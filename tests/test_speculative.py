@@ -16,7 +16,7 @@ from npugraph.encoders import Lookup, NeighbourAttention
 from npugraph.errors import SettingsError
 from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.objectives import Heads, NoisyPU, WithoutPU
-from npugraph.posterior import Posterior
+from npugraph.posterior import Posterior, RunningPosterior
 from npugraph.recipes import get_recipe
 from npugraph.samplers import Uncollected
 from npugraph.scorers import BilinearHeads, ComplEx, MLPHeads, TwoHeads
@@ -59,7 +59,8 @@ def make_system(
         chosen = NeighbourAttention(FACTS, tables, NUM_RELATIONS, cap=CAP, rng=rng)
     # Priors far from 0 and 1, so that no probability rounds to either.
     posterior = Posterior(reading, 0.7, 0.2, "literal" if reading == "exception" else "phi")
-    return SpeculativeSystem(chosen, made, posterior, NUM_ENTITIES, NUM_RELATIONS)
+    running = RunningPosterior(FACTS, NUM_ENTITIES, NUM_RELATIONS, momentum=0.9)
+    return SpeculativeSystem(chosen, made, posterior, running, NUM_ENTITIES, NUM_RELATIONS)
 
 
 class Recorder(nn.Module):
@@ -201,6 +202,50 @@ def test_the_health_of_a_system_is_that_of_its_collected_facts() -> None:
     training, _ = make_training(SelfTraining())
     probability, _ = training.collected_probability()
     assert training.health()["posterior_mean"] == pytest.approx(probability.mean().item())
+
+
+def shaken(training: SpeculativeTraining) -> Tensor:
+    """Take stock, then move the weights as an epoch would; return the posterior before that."""
+    before = training.collected_probability()[0]
+    training.health()
+    with torch.no_grad():
+        for parameter in training.system.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=generator(5))
+    return before
+
+
+def test_taking_stock_adds_the_epoch_to_the_running_mean() -> None:
+    training, _ = make_training(SelfTraining())
+    first = shaken(training)
+    second = training.collected_probability()[0]
+    assert not torch.allclose(first, second)
+    # The description is of the latest epoch, so that classes that change places show at once.
+    assert training.health()["posterior_mean"] == pytest.approx(second.mean().item())
+    assert training.latest is not None
+    torch.testing.assert_close(training.latest[0], (first + second) / 2)
+
+
+def test_collected_facts_have_the_running_mean_and_others_the_latest_posterior() -> None:
+    training, _ = make_training(SelfTraining())
+    first, system = shaken(training), training.system.eval()
+    asked = torch.cat([FACTS, EVERYTHING])
+    collected = torch.cat([torch.ones(len(FACTS)), torch.zeros(len(EVERYTHING))]).bool()
+    found = system.probability(asked, collected)
+    torch.testing.assert_close(found[: len(FACTS)], first)
+    expected = system.posterior.true_if_uncollected(*system.pair(EVERYTHING))
+    torch.testing.assert_close(found[len(FACTS) :], expected)
+
+
+def test_neighbours_are_chosen_by_the_running_mean() -> None:
+    training, _ = make_training(SelfTraining(8, 0, 0.0, 3))
+    first = shaken(training)
+    rows = [tuple(fact) for fact in FACTS.tolist()]
+    training.begin_epoch(2, generator())
+    literal = literal_neighbours(rows, NUM_ENTITIES, NUM_RELATIONS, first.tolist(), CAP)
+    assert edges(training) == [set(mine) for mine in literal]
+    latest = training.collected_probability()[0].tolist()
+    literal = literal_neighbours(rows, NUM_ENTITIES, NUM_RELATIONS, latest, CAP)
+    assert edges(training) != [set(mine) for mine in literal]
 
 
 def test_a_float64_system_judges_its_collected_facts() -> None:

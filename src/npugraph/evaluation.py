@@ -186,7 +186,8 @@ def _credibility(fitted: Fitted, facts: Tensor, trained: bool) -> tuple[Floats, 
     system = fitted.system.eval()
     facts = facts.to(system.device)
     if trained and isinstance(system, SpeculativeSystem):
-        return system.collected_probability(facts)[0].cpu().numpy(), True
+        latest = system.collected_probability(facts)[0]
+        return system.running.recall(facts, latest).double().cpu().numpy(), True
     scores, probabilities = [], []
     for rows in torch.split(facts, CHUNK):
         probability = system.probability(rows, torch.ones_like(rows[:, 0], dtype=torch.bool))

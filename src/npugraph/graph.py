@@ -263,11 +263,20 @@ class TripleIndex:
 
     def contains(self, facts: Tensor) -> Tensor:
         """Tell for each fact [..., 3] whether it is in the index: bool [...]."""
+        return self.places(facts) >= 0
+
+    def places(self, facts: Tensor) -> Tensor:
+        """Return where each fact [..., 3] stands in key order, -1 if nowhere: int64 [...].
+
+        >>> index = TripleIndex(torch.tensor([[0, 0, 1], [0, 0, 2]]), 3, 1)
+        >>> index.places(torch.tensor([[0, 0, 2], [2, 0, 0]])).tolist()
+        [1, -1]
+        """
         keys = self.key(facts)
         if len(self.keys) == 0:
-            return torch.zeros_like(keys, dtype=torch.bool)
+            return torch.full_like(keys, -1)
         place = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
-        return torch.eq(self.keys[place], keys)
+        return torch.where(self.keys[place] == keys, place, -1)
 
     def tails(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
         """Return the known tails of many queries as (query, tail), two int64 tensors [m].

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
+
+from npugraph.graph import TripleIndex
 
 Reading = Literal["exception", "printed"]
 UnlabeledForm = Literal["literal", "phi"]
@@ -84,6 +86,56 @@ class Posterior:
         if self.reading == "exception":
             return psi0
         return logsigmoid(psi1) - logsigmoid(psi0)
+
+
+class RunningPosterior(nn.Module):
+    """The posterior of the collected facts as a running mean over the epochs.
+
+        mean_t = mean_{t-1} + max(1 - momentum, 1 / t) (P_t - mean_{t-1})
+
+    A system learns its facts by heart, the wrong ones too, but in every epoch it forgets others:
+    the posterior of one epoch is noisy where that of several is not. It is the plain mean until
+    1 / t is below 1 - momentum, so that the first epochs have no weight of their own.
+    """
+
+    mean: Tensor
+    epochs: Tensor
+
+    def __init__(
+        self, facts: Tensor, num_entities: int, num_relations: int, momentum: float = 0.0
+    ) -> None:
+        """Remember the collected facts [n, 3]; momentum 0 keeps the latest epoch, 1 the mean."""
+        super().__init__()
+        self.momentum = momentum
+        self.index = TripleIndex(facts, num_entities, num_relations)
+        # Rows that repeat a fact have one place in the index; the first of them stands for all.
+        rows = torch.full((len(self.index),), len(facts))
+        self.rows = rows.scatter_reduce(
+            0, self.index.places(facts), torch.arange(len(facts)), "amin"
+        )
+        self.register_buffer("mean", torch.zeros(len(facts), dtype=torch.float64))
+        self.register_buffer("epochs", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def update(self, probability: Tensor) -> None:
+        """Take in the posterior [n] of one more epoch."""
+        self.epochs += 1
+        step = max(1 - self.momentum, 1 / int(self.epochs))
+        self.mean += step * (probability - self.mean)
+
+    def recall(self, facts: Tensor, otherwise: Tensor) -> Tensor:
+        """Return the mean for facts [m, 3] that were collected, ``otherwise`` [m] for the rest."""
+        if self.epochs == 0 or len(self.rows) == 0:
+            return otherwise
+        place = self.index.to(facts.device).places(facts)
+        mean = self.mean[self.rows.to(facts.device)[place]]
+        return torch.where(place >= 0, mean.to(otherwise.dtype), otherwise)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        # Runs of versions that had no running mean: there is nothing to recall.
+        state_dict.setdefault(f"{prefix}mean", torch.zeros_like(self.mean))
+        state_dict.setdefault(f"{prefix}epochs", torch.zeros_like(self.epochs))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def health(probability: Tensor, plausibility: Tensor) -> dict[str, float | bool]:

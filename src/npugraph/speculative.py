@@ -11,7 +11,7 @@ from torch.nn.functional import embedding
 from npugraph.encoders import Lookup, NeighbourAttention
 from npugraph.graph import Side
 from npugraph.objectives import Heads, power_penalty
-from npugraph.posterior import Posterior, health
+from npugraph.posterior import Posterior, RunningPosterior, health
 from npugraph.samplers import Shared, Uncollected
 from npugraph.scorers import TwoHeads
 from npugraph.system import Model
@@ -33,11 +33,12 @@ class SpeculativeSystem(Model):
         encoder: NeighbourAttention | Lookup,
         heads: TwoHeads,
         posterior: Posterior,
+        running: RunningPosterior,
         num_entities: int,
         num_relations: int,
         one_head: bool = False,
     ) -> None:
-        """Put the parts together.
+        """Put the parts together; ``running`` remembers the posterior of the collected facts.
 
         With ``one_head`` psi1 counts as 0 for every fact: the plain losses train psi0 alone, and
         a posterior must not listen to a head that was never trained.
@@ -45,6 +46,7 @@ class SpeculativeSystem(Model):
         super().__init__(encoder, num_entities, num_relations)
         self.heads = heads
         self.posterior = posterior
+        self.running = running
         self.one_head = one_head
 
     def both(
@@ -93,13 +95,16 @@ class SpeculativeSystem(Model):
 
     @torch.no_grad()
     def probability(self, facts: Tensor, collected: Tensor) -> Tensor:
-        """Return the probability that facts [n, 3] are true, given which are collected [n]."""
+        """Return the probability that facts [n, 3] are true, given which are collected [n].
+
+        Facts that were trained on have the running mean of training, where there is one.
+        """
         parts = []
         for rows, mask in zip(
             torch.split(facts, CHUNK), torch.split(collected, CHUNK), strict=True
         ):
             psi1, psi0 = self.pair(rows)
-            known = self.posterior.true_if_collected(psi1, psi0)
+            known = self.running.recall(rows, self.posterior.true_if_collected(psi1, psi0))
             parts.append(torch.where(mask, known, self.posterior.true_if_uncollected(psi1, psi0)))
         return torch.cat(parts)
 
@@ -216,16 +221,21 @@ class SpeculativeTraining(Training):
 
     @torch.no_grad()
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
-        """After the warm-up, choose neighbours and uncollected facts by the latest posterior."""
+        """After the warm-up, choose neighbours and uncollected facts by their posteriors."""
         if self.plan.warmup is None or epoch <= self.plan.warmup:
             return False
         self.system.eval()
         if self.choose_neighbours and isinstance(self.system.encoder, NeighbourAttention):
-            self.system.encoder.choose_neighbours(self.collected_probability()[0])
+            self.system.encoder.choose_neighbours(self._credibility())
             self.system.eval()
         if self.plan.top_share > 0:
             return self._replace_top(self._choose("tail", rng), self._choose("head", rng))
         return False
+
+    def _credibility(self) -> Tensor:
+        """Return the running posterior [n], or the latest before the first epoch."""
+        running = self.system.running
+        return running.mean if running.epochs > 0 else self.collected_probability()[0]
 
     def _replace_top(self, tails: Tensor, heads: Tensor) -> bool:
         """Keep the chosen entities, in the old tensors if there are any."""
@@ -258,6 +268,11 @@ class SpeculativeTraining(Training):
         return self.system.collected_probability(self.facts)
 
     def health(self) -> dict[str, float | bool]:
-        """Describe the posterior of the collected facts, and keep it for whoever judges it."""
-        self.latest = self.collected_probability()
-        return health(*self.latest)
+        """Describe the latest posterior of the collected facts, and add it to the running mean.
+
+        The running mean and the latest plausibility are kept for whoever judges them.
+        """
+        probability, plausibility = self.collected_probability()
+        self.system.running.update(probability)
+        self.latest = self.system.running.mean.clone(), plausibility
+        return health(probability, plausibility)

@@ -207,11 +207,12 @@ class _Trainer:
             started = time.perf_counter()
             epoch = self.progress.epoch + 1
             record: dict[str, Any] = {"epoch": epoch, "loss": self._epoch(epoch)}
+            health = self.training.health()
             last = epoch == self.settings.epochs
             validate = last or epoch % self.settings.validate_every == 0
             if validate:
                 record.update(self._validate())
-            record.update(self.training.health())
+            record.update(health)
             if self.judge is not None:
                 record.update(self.judge(self.training))
             self.progress.epoch = epoch

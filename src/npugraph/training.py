@@ -51,7 +51,7 @@ class Training(nn.Module, ABC):
         return False
 
     def health(self) -> dict[str, float | bool]:
-        """Return what the log should say about the state of the system after an epoch."""
+        """Take stock after an epoch, before it is validated; return what the log should say."""
         return {}
 
 

@@ -85,9 +85,10 @@ def make_figures(plans: Sequence[Plan], results: Lines, costs: Lines) -> list[Dr
 
     by_plan = {plan.name: rows(plan, results, costs) for plan in plans}
     found: list[Drawing] = []
+    drawn: set[str] = set()
     with mpl.rc_context(STYLE):
         for name, everything in by_plan.items():
-            found += learning_curves(name, everything)
+            found += learning_curves(name, everything, drawn)
             found += sweep_figures(name, everything)
         everything = [row for some in by_plan.values() for row in some]
         found += rate_figures(plans[0].name if len(plans) == 1 else "all", everything)
@@ -140,12 +141,17 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 # --- learning curves
 
 
-def learning_curves(plan: str, everything: Sequence[Row]) -> Iterator[Drawing]:
-    """Draw MRR on validation facts against the epoch: a figure a graph and rate, a line a seed."""
+def learning_curves(plan: str, everything: Sequence[Row], drawn: set[str]) -> Iterator[Drawing]:
+    """Draw MRR on validation facts against the epoch: a figure a graph and rate, a line a seed.
+
+    Where all cells are ``drawn`` already, in the figure of a plan that shares them, there is none.
+    """
     for (graph, rate), compared in blocks(everything).items():
         curves = {row.first.label: list(_curves(row)) for row in compared}
-        if not any(curves.values()):
+        keys = {cell.key for row in compared for cell in row.done}
+        if not any(curves.values()) or keys <= drawn:
             continue
+        drawn |= keys
         look = looks([row.first.label for row in compared])
         figure, (axes,) = _panels(1, wide=6.4)
         for label, seeds in curves.items():

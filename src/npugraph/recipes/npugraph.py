@@ -12,7 +12,7 @@ from npugraph.encoders import Lookup, NeighbourAttention
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.objectives import NoisyPU, WithoutPU
-from npugraph.posterior import Posterior
+from npugraph.posterior import Posterior, RunningPosterior
 from npugraph.recipes.base import Choices, Recipe
 from npugraph.scorers import BilinearHeads, ComplEx, DistMult, MLPHeads, TwoHeads
 from npugraph.seeds import generator
@@ -48,6 +48,9 @@ class NPUGraphSettings(TrainSettings):
     reg_weight: float = setting(1.0, "weight of the L1 term (closed)", low=0)
     beta: float = setting(0.96, "share of true facts among the collected", low=1e-6, high=1 - 1e-6)
     alpha: float = setting(0.001, "share of true facts among the uncollected", low=1e-9, high=0.999)
+    posterior_momentum: float = setting(
+        0.9, "of the mean over epochs of the collected facts' posterior", low=0, high=1
+    )
     negatives: int = setting(50, "K, uncollected facts beside each collected one", low=2)
     share: int = setting(1, "facts that share their random uncollected ones", low=1)
     self_training: bool = setting(True, "choose uncollected facts by the posterior after warm-up")
@@ -84,6 +87,7 @@ def make_objective(settings: NPUGraphSettings, posterior: Posterior) -> nn.Modul
 def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTraining:
     """Put encoder, heads, posterior, objective and self-training together."""
     rng = generator(settings.seed, "init")
+    sizes = (train.num_entities, train.num_relations)
     heads = make_heads(settings, rng)
     tables = Lookup.normal(
         (train.num_entities, heads.entity_width(settings.d)),
@@ -107,8 +111,8 @@ def build(settings: NPUGraphSettings, train: KnowledgeGraph) -> SpeculativeTrain
         encoder,
         heads,
         posterior,
-        train.num_entities,
-        train.num_relations,
+        RunningPosterior(train.facts, *sizes, settings.posterior_momentum),
+        *sizes,
         one_head=settings.objective != "npu",
     )
     plan = SelfTraining(
