@@ -40,6 +40,7 @@ class AdversarialSettings(TrainSettings):
         0.5, "after this share of the epochs the step size is a tenth; 0: never", low=0, high=1
     )
     batch_size: int = setting(256, "facts per step", low=1)
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     learning_rate: float = setting(5e-3, "step size", low=0)
 
     @property

@@ -43,6 +43,7 @@ class CompGCNSettings(TrainSettings):
     smoothing: float = setting(0.1, "label smoothing", low=0, high=0.999)
     epochs: int = setting(500, "passes over the training queries", low=1)
     batch_size: int = setting(128, "queries per step", low=1)
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     patience: int = setting(25, "stop after this many validations without a better MRR", low=1)
 
 

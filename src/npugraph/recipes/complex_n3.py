@@ -28,6 +28,7 @@ class ComplexN3Settings(TrainSettings):
     init_scale: float = setting(1e-3, "width of the normal distribution at the start", low=0)
     epochs: int = setting(100, "passes over the training facts", low=1)
     optimizer: Literal["adagrad", "adam", "sgd"] = setting("adagrad", "the optimiser")
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     learning_rate: float = setting(0.1, "step size", low=0)
 
 

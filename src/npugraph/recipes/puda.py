@@ -28,6 +28,7 @@ class PudaSettings(TrainSettings):
     generator_rate: float = setting(1e-3, "step size of the generator", low=0)
     epochs: int = setting(100, "passes over the training facts", low=1)
     batch_size: int = setting(256, "facts per step", low=1)
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     learning_rate: float = setting(3e-3, "step size", low=0)
 
 

@@ -32,6 +32,7 @@ class RGCNSettings(TrainSettings):
     l2: float = setting(0.01, "weight of the mean squares of representations", low=0)
     epochs: int = setting(100, "passes over the training facts", low=1)
     batch_size: int = setting(2048, "facts per step", low=1)
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     learning_rate: float = setting(0.01, "step size", low=0)
     clip: float = setting(1.0, "largest norm of the gradient; 0 means any", low=0)
 

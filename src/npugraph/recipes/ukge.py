@@ -27,6 +27,7 @@ class UkgeSettings(TrainSettings):
     use_confidence: bool = setting(True, "fit the graph's confidences where it has any; else 1")
     epochs: int = setting(100, "passes over the training facts", low=1)
     batch_size: int = setting(256, "facts per step", low=1)
+    cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     learning_rate: float = setting(1e-3, "step size", low=0)
 
 
