@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import math
 import sys
@@ -32,6 +31,7 @@ from npugraph.recipes.base import (
 )
 from npugraph.seeds import generator, number
 from npugraph.settings import make_settings
+from script_files import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPER = ["transe", "transr", "distmult", "complex", "rotate", "rgcn", "compgcn", "ukge"]
@@ -243,13 +243,7 @@ def test_help_has_an_example_and_json(words: list[str], capsys: Any, monkeypatch
 
 @pytest.fixture(scope="module")
 def builder() -> ModuleType:
-    path = ROOT / "scripts" / "build_recipe_docs.py"
-    spec = importlib.util.spec_from_file_location("build_recipe_docs", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("build_recipe_docs")
 
 
 def test_the_page_is_up_to_date(builder: ModuleType) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +25,7 @@ from npugraph.bench.paper import (
     system_of,
 )
 from npugraph.recipes import RECIPES
+from script_files import load_script
 
 ROOT = Path(__file__).parents[2]
 # What METHOD.md names, row 14.
@@ -48,13 +48,7 @@ def source() -> str:
 
 @pytest.fixture
 def builder() -> ModuleType:
-    path = ROOT / "scripts" / "build_paper_figures.py"
-    spec = importlib.util.spec_from_file_location("build_paper_figures", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("build_paper_figures")
 
 
 def test_the_stored_figures_are_those_of_the_source(source: str, builder: ModuleType) -> None:

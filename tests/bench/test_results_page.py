@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -14,6 +13,7 @@ import pytest
 from npugraph.bench.plan import Plan
 from npugraph.bench.store import Store
 from npugraph.cli import main
+from script_files import load_script
 
 from .bench_samples import lines
 
@@ -22,13 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def builder() -> ModuleType:
-    path = ROOT / "scripts" / "build_results_docs.py"
-    spec = importlib.util.spec_from_file_location("build_results_docs", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("build_results_docs")
 
 
 @pytest.fixture
