@@ -16,9 +16,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import platform
 import resource
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from npugraph.auditing import Audit, AuditSettings, audit
+from npugraph.auditing.files import write_audit
+from npugraph.auditing.missing import first_of_each
 from npugraph.calibration import (
     DensityRatio,
     brier,
@@ -39,7 +43,7 @@ from npugraph.crossfit import KINDS
 from npugraph.datasets import load, locate
 from npugraph.detection import auroc, average_precision
 from npugraph.features import FEATURES
-from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
 from npugraph.io import ReadOptions, read_table
 from npugraph.perturb import PerturbSettings, Truth, perturb
 from npugraph.priors import best_bin
@@ -199,35 +203,53 @@ def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSet
 
 
 def synthetic(facts: int, seed: int) -> tuple[KnowledgeGraph, torch.Tensor]:
-    """Make a graph of groups of entities that relations link, 4% of it wrong; and which is."""
+    """Make a graph of distinct facts between groups of entities, 4% of it wrong; and which is.
+
+    Each of 100 relations leads from five of 200 groups to another group each. Within a group some
+    entities are far more frequent than others, as in real graphs. A wrong fact has any tail.
+    """
     rng = generator(seed, "synthetic")
-    entities, relations, groups = facts // 10, 100, 200
+    entities, relations, groups, sources = facts // 10, 100, 200, 5
     group = torch.randint(groups, (entities,), generator=rng)
     order = torch.argsort(group, stable=True)
     start = torch.searchsorted(group[order], torch.arange(groups + 1))
-    shift = torch.randint(1, groups, (relations,), generator=rng)
-    head = torch.randint(entities, (facts,), generator=rng)
-    relation = torch.randint(relations, (facts,), generator=rng)
-    target = (group[head] + shift[relation]) % groups
-    size = (start[target + 1] - start[target]).clamp(min=1)
-    tail = order[start[target] + (torch.rand(facts, generator=rng) * size).long()]
-    wrong = torch.rand(facts, generator=rng) < 0.04
-    tail = torch.where(wrong, torch.randint(entities, (facts,), generator=rng), tail)
-    names = ([f"e{i:07d}" for i in range(entities)], [f"r{i:03d}" for i in range(relations)])
-    from npugraph.graph import Vocabulary
 
-    graph = KnowledgeGraph(
-        Vocabulary.of(names[0]), Vocabulary.of(names[1]), torch.stack([head, relation, tail], 1)
-    )
-    return graph, wrong
+    def member(of: torch.Tensor) -> torch.Tensor:
+        size = start[of + 1] - start[of]
+        chance = torch.rand(len(of), generator=rng, dtype=torch.float64).square()
+        return order[(start[of] + (chance * size).long()).clamp(max=entities - 1)]
+
+    # Some are drawn twice; what is left beyond the asked number is cut off.
+    count = facts + facts // 5
+    shift = torch.randint(1, groups, (relations,), generator=rng)
+    relation = torch.randint(relations, (count,), generator=rng)
+    source = torch.randint(sources, (count,), generator=rng)
+    source = (2 * relation + source * (2 * (groups // sources // 2) + 1)) % groups
+    head, tail = member(source), member((source + shift[relation]) % groups)
+    wrong = torch.rand(count, generator=rng) < 0.04
+    tail = torch.where(wrong, torch.randint(entities, (count,), generator=rng), tail)
+    triples = torch.stack([head, relation, tail], 1)
+    names = ([f"e{i:07d}" for i in range(entities)], [f"r{i:03d}" for i in range(relations)])
+    graph = KnowledgeGraph(Vocabulary.of(names[0]), Vocabulary.of(names[1]), triples)
+    kept = first_of_each(graph.index().key(triples))[:facts]
+    return graph.select(kept), wrong[kept]
 
 
 def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict[str, Any]:
-    """Audit a large synthetic graph; time and memory are what counts."""
+    """Audit a large synthetic graph and write all files; time and memory are what counts."""
     graph, wrong = synthetic(arguments.synthetic, arguments.seed)
-    started = time.perf_counter()
-    found = audit(graph, settings, arguments.changes)
-    seconds = time.perf_counter() - started
+    stages: dict[str, float] = {}
+    meter = Meter()
+    found = audit(
+        graph,
+        settings,
+        arguments.changes,
+        stage=lambda name, _: stages.setdefault(name, meter.seconds()),
+    )
+    stages["writing"] = meter.seconds()
+    with tempfile.TemporaryDirectory() as folder:
+        write_audit(found, Path(folder))
+    spent = meter.spent()
     index = graph.index()
     true = np.ones(len(index), dtype=bool)
     true[torch.searchsorted(index.keys, index.key(graph.facts[wrong])).numpy()] = False
@@ -235,10 +257,49 @@ def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict
         "task": "synthetic",
         "facts": len(index),
         "entities": graph.num_entities,
-        "seconds": seconds,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        **spent,
+        "stages_begin": {name: round(second, 1) for name, second in stages.items()},
         **judge(found, true),
+        "training": dataclasses.asdict(found.training),
     }
+
+
+class Meter:
+    """Measures time and memory of what follows, and how busy others kept the machine."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self.started = time.perf_counter()
+        self.own = time.process_time()
+        self.all = _machine_seconds()
+
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def spent(self) -> dict[str, Any]:
+        """Return what was spent; ``others_busy`` counts the cores that other processes kept."""
+        seconds, own = self.seconds(), time.process_time() - self.own
+        machine = _machine_seconds()
+        others = None
+        if self.all is not None and machine is not None:
+            others = round(max(machine - self.all - own, 0.0) / seconds, 2)
+        return {
+            "seconds": seconds,
+            "cpu_seconds": own,
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "cores": os.cpu_count(),
+            "others_busy": others,
+        }
+
+
+def _machine_seconds() -> float | None:
+    """Return the processor seconds that all processes together have spent, on Linux."""
+    path = Path("/proc/stat")
+    if not path.is_file():
+        return None
+    user, nice, system, _, _, irq, soft, *_ = map(int, path.read_text().split()[1:9])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def show_table() -> None:

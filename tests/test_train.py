@@ -5,6 +5,7 @@ That every recipe learns, repeats itself and can be resumed is in conformance/te
 
 import dataclasses
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from npugraph.checkpoint import Run, fingerprint
 from npugraph.datasets import bundled, load
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.evaluation import evaluate
-from npugraph.graph import split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
 from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph import NPUGraphSettings
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.ukge import UKGE
+from npugraph.system import System
 from npugraph.train import choose_device, fit, make_optimizer
 from npugraph.train import load as load_run
 from recipe_cases import groups
@@ -269,3 +271,27 @@ def test_complex_n3_reaches_the_field_on_clean_data(data_root, name, level):
     settings = ComplexN3Settings(d=128, epochs=25, batch_size=128, device="cpu")
     fitted = fit(load(name, allow_download=False), "complex-n3", settings)
     assert evaluate(fitted)["filters"]["clean"]["mrr"] >= level
+
+
+def test_sparse_gradients_take_the_same_steps() -> None:
+    """Of 600 entities a step looks up few; the others have no gradient and do not move."""
+    rng = torch.Generator().manual_seed(0)
+    facts = torch.randint(600, (400, 3), generator=rng)
+    facts[:, 1] %= 4
+    names = Vocabulary.of([f"e{i}" for i in range(600)]), Vocabulary.of(list("abcd"))
+    graph = KnowledgeGraph(*names, facts)
+    splits = Splits("sparse", graph, graph.select(torch.arange(20)), graph.select(facts[:0, 0]))
+    settings = ComplexN3Settings(
+        d=4, epochs=3, batch_size=16, negatives=8, share=16, learning_rate=0.5, device="cpu"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit(splits, "complex-n3", settings).system
+        # A clip that never bites needs the whole gradient.
+        plain = fit(splits, "complex-n3", dataclasses.replace(settings, clip=1e9)).system
+    assert isinstance(found, System)
+    assert isinstance(plain, System)
+    assert found.sparse
+    assert not plain.sparse
+    for one, two in zip(found.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, two)
