@@ -155,7 +155,7 @@ def _precision(name: str, device: torch.device) -> Any:
         # Said aloud: sparse gradients are not checked, or PyTorch warns that they are not.
         with (
             torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16"),
-            torch.sparse.check_sparse_tensor_invariants(enable=False),
+            torch.sparse.check_sparse_tensor_invariants(enable=False),  # type: ignore[no-untyped-call]
         ):
             yield
     finally:
