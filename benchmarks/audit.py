@@ -293,12 +293,12 @@ def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict
     graph, wrong = synthetic(arguments.synthetic, arguments.seed)
     stages: dict[str, float] = {}
     meter = Meter()
-    found = audit(
-        graph,
-        settings,
-        arguments.changes,
-        stage=lambda name, _: stages.setdefault(name, meter.seconds()),
-    )
+
+    def stage(name: str, progress: dict[str, Any]) -> None:
+        stages.setdefault(name, meter.seconds())
+        print(f"{meter.seconds():.0f} s: {name} {progress}", file=sys.stderr, flush=True)
+
+    found = audit(graph, settings, arguments.changes, stage=stage)
     stages["writing"] = meter.seconds()
     with tempfile.TemporaryDirectory() as folder:
         write_audit(found, Path(folder))

@@ -82,7 +82,8 @@ def _complex_settings(graph: KnowledgeGraph, device: str) -> dict[str, Any]:
         "batch_size": 4096 if large else (512 if facts < 20_000 else 1000),
         "validate_every": 2 if large else (5 if facts < 20_000 else 4),
         "valid_facts": 2000,
-        "patience": 2,
+        # Six passes leave no time to get worse twice.
+        "patience": 1 if large else 2,
     }
     if graph.num_entities > (20_000 if gpu else 4000):
         # Beyond so many facts a step on a CPU must be cheap; it is seen by many facts instead.
