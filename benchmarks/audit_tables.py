@@ -88,7 +88,8 @@ def calibration(lines: list[Line]) -> list[str]:
     """Return the ECE of the audit beside that of other ways, where all of them were run."""
     rows = [
         "| graph | rate | seeds | audit | in-training posterior | sigmoid | Platt, base rate .9 | "
-        "one score, isotonic | audit is best | AUROC, AP in-training | AUROC, AP audit |",
+        "one score, isotonic | better than the first three, than all | AUROC, AP in-training | "
+        "AUROC, AP audit |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (graph, _, rate), everything in by_protocol(lines).items():
@@ -97,14 +98,17 @@ def calibration(lines: list[Line]) -> list[str]:
             continue
         others = (IN_TRAINING, SIGMOID, PLATT, SINGLE)
         shown = " | ".join(f"{mean(runs, 'ece_others', name):.4f}" for name in others)
-        best = sum(run["ece"] < min(run["ece_others"].values()) for run in runs)
+        better = [
+            sum(all(run["ece"] < run["ece_others"][name] for name in names) for run in runs)
+            for names in (others[:3], others)
+        ]
         detected = " | ".join(
             f"{mean(runs, *path, 'auroc'):.3f}, {mean(runs, *path, 'average_precision'):.2f}"
             for path in (("in_training",), ())
         )
         rows.append(
             f"| {graph} | {rate} | {len(runs)} | {mean(runs, 'ece'):.4f} | {shown} | "
-            f"{best} of {len(runs)} | {detected} |"
+            f"{better[0]}, {better[1]} of {len(runs)} | {detected} |"
         )
     return rows
 
