@@ -4,7 +4,8 @@
     python benchmarks/audit.py codex-s --negatives          # human-verified wrong facts mixed in
     python benchmarks/audit.py nl27k --confidence           # against people's confidences
     python benchmarks/audit.py --synthetic 1000000          # time and memory on a large graph
-    python benchmarks/audit.py --table                      # all results as a table
+    python benchmarks/audit.py umls --in-training           # nPUGraph's own posterior beside it
+    python benchmarks/audit.py --table                      # all results as tables
 
 A graph is perturbed (its train and valid facts are merged; true facts are removed, false ones
 planted) and audited. The audit is given the facts alone; the truth is looked at afterwards. Appends
@@ -16,9 +17,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import platform
 import resource
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from audit_tables import IN_TRAINING, PLATT, SIGMOID, SINGLE, all_tables
 from npugraph.auditing import Audit, AuditSettings, audit
+from npugraph.auditing.files import write_audit
+from npugraph.auditing.missing import first_of_each
 from npugraph.calibration import (
     DensityRatio,
     brier,
@@ -39,12 +45,15 @@ from npugraph.crossfit import KINDS
 from npugraph.datasets import load, locate
 from npugraph.detection import auroc, average_precision
 from npugraph.features import FEATURES
-from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
 from npugraph.io import ReadOptions, read_table
 from npugraph.perturb import PerturbSettings, Truth, perturb
 from npugraph.priors import best_bin
+from npugraph.recipes import get_recipe
 from npugraph.seeds import generator
-from npugraph.settings import parse_assignments
+from npugraph.settings import make_settings, parse_assignments
+from npugraph.train import fit
+from readings import COMMON, DROPOUT
 
 RESULTS = Path(__file__).parent / "results" / "audit.jsonl"
 Bools = NDArray[np.bool_]
@@ -72,14 +81,61 @@ def alternatives(found: Audit) -> dict[str, Floats]:
     platt = DensityRatio.fit(score, pool, method="platt")(score)
     isotonic = DensityRatio.fit(score, pool)(score)
     return {
-        "sigmoid of the score": 1 / (1 + np.exp(-score.astype(np.float64))),
-        "Platt, guessed base rate .9": posterior_collected(platt, 0.9, 0.01),
-        "one score, isotonic, best-bin priors": posterior_collected(isotonic, beta, alpha),
+        SIGMOID: 1 / (1 + np.exp(-score.astype(np.float64))),
+        PLATT: posterior_collected(platt, 0.9, 0.01),
+        SINGLE: posterior_collected(isotonic, beta, alpha),
     }
 
 
-def judge(found: Audit, true: Bools) -> dict[str, Any]:
+def in_training(found: Audit, name: str, device: str) -> tuple[Floats, dict[str, Any]]:
+    """Train nPUGraph on all collected facts; return its P(true) of these very facts, and how.
+
+    It is told the audit's own estimate of beta, so that only the posteriors differ. Settings are
+    those of readings.py, whose dropout was chosen with the noise AUROC in view: to its advantage.
+    """
+    graph = found.crossfit.folds.graph
+    order = torch.randperm(len(graph), generator=generator(found.settings.seed, "in-training"))
+    cut = max(1, round(0.02 * len(graph)))
+    train, valid, test = (graph.select(order[p]) for p in (slice(cut, None), slice(cut), slice(0)))
+    values = {
+        **COMMON,
+        "dropout": DROPOUT.get(name, "0.3"),
+        "beta": min(max(found.priors.beta.value, 1e-3), 1 - 1e-3),
+        "seed": found.settings.seed,
+        "device": device,
+    }
+    settings = make_settings(get_recipe("npugraph").settings, values)
+    started = time.perf_counter()
+    fitted = fit(Splits("collected", train, valid, test), "npugraph", settings)
+    facts = graph.facts.to(fitted.system.device)
+    with torch.no_grad():
+        found_true = fitted.system.probability(facts, torch.ones_like(facts[:, 0]).bool())
+    assert found_true is not None
+    how = {
+        "seconds": time.perf_counter() - started,
+        "best_epoch": fitted.progress.best_epoch,
+        "settings": dataclasses.asdict(settings),
+    }
+    return found_true.cpu().double().numpy(), how
+
+
+def judge_other(probability: Floats, true: Bools) -> dict[str, float]:
+    """Compare somebody's probabilities with which facts [n] are true."""
+    return {
+        "auroc": auroc(true, probability),
+        "average_precision": average_precision(~true, -probability),
+        "ece": ece(probability, true),
+        "brier": brier(probability, true),
+    }
+
+
+def judge(found: Audit, true: Bools, arguments: argparse.Namespace) -> dict[str, Any]:
     """Compare an audit's probabilities with which collected facts [n] are true."""
+    others = alternatives(found)
+    extra: dict[str, Any] = {}
+    if arguments.in_training:
+        others[IN_TRAINING], how = in_training(found, arguments.graph, arguments.device)
+        extra["in_training"] = {**judge_other(others[IN_TRAINING], true), **how}
     judged = found.collected
     score, _ = single_score(found)
     beta = found.priors.beta
@@ -99,7 +155,8 @@ def judge(found: Audit, true: Bools) -> dict[str, Any]:
         "average_precision_single": average_precision(~true, -score),
         "ece": ece(judged.probability, true),
         "brier": brier(judged.probability, true),
-        "ece_others": {name: ece(p, true) for name, p in alternatives(found).items()},
+        "ece_others": {name: ece(p, true) for name, p in others.items()},
+        **extra,
         "precision_at_budget": float((~true[suspects]).mean()),
         "quarantined": len(found.quarantine),
         "precision_of_quarantine": _mean(~true[found.quarantine["row"].to_numpy()]),
@@ -148,7 +205,7 @@ def perturbed(name: str, arguments: argparse.Namespace, settings: AuditSettings)
         "task": "planted",
         "perturbation": dataclasses.asdict(how),
         "seconds": seconds,
-        **judge(found, true),
+        **judge(found, true, arguments),
         "missing": judge_missing(found, truth, splits.test.facts),
         "training": dataclasses.asdict(found.training),
     }
@@ -171,7 +228,7 @@ def with_negatives(name: str, arguments: argparse.Namespace, settings: AuditSett
     seconds = time.perf_counter() - started
     wrong = TripleIndex(negatives, graph.num_entities, graph.num_relations)
     true = ~wrong.contains(found.collected.facts).numpy()
-    return {"task": "negatives", "seconds": seconds, **judge(found, true)}
+    return {"task": "negatives", "seconds": seconds, **judge(found, true, arguments)}
 
 
 def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> Any:
@@ -199,35 +256,53 @@ def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSet
 
 
 def synthetic(facts: int, seed: int) -> tuple[KnowledgeGraph, torch.Tensor]:
-    """Make a graph of groups of entities that relations link, 4% of it wrong; and which is."""
+    """Make a graph of distinct facts between groups of entities, 4% of it wrong; and which is.
+
+    Each of 100 relations leads from five of 200 groups to another group each. Within a group some
+    entities are far more frequent than others, as in real graphs. A wrong fact has any tail.
+    """
     rng = generator(seed, "synthetic")
-    entities, relations, groups = facts // 10, 100, 200
+    entities, relations, groups, sources = facts // 10, 100, 200, 5
     group = torch.randint(groups, (entities,), generator=rng)
     order = torch.argsort(group, stable=True)
     start = torch.searchsorted(group[order], torch.arange(groups + 1))
-    shift = torch.randint(1, groups, (relations,), generator=rng)
-    head = torch.randint(entities, (facts,), generator=rng)
-    relation = torch.randint(relations, (facts,), generator=rng)
-    target = (group[head] + shift[relation]) % groups
-    size = (start[target + 1] - start[target]).clamp(min=1)
-    tail = order[start[target] + (torch.rand(facts, generator=rng) * size).long()]
-    wrong = torch.rand(facts, generator=rng) < 0.04
-    tail = torch.where(wrong, torch.randint(entities, (facts,), generator=rng), tail)
-    names = ([f"e{i:07d}" for i in range(entities)], [f"r{i:03d}" for i in range(relations)])
-    from npugraph.graph import Vocabulary
 
-    graph = KnowledgeGraph(
-        Vocabulary.of(names[0]), Vocabulary.of(names[1]), torch.stack([head, relation, tail], 1)
-    )
-    return graph, wrong
+    def member(of: torch.Tensor) -> torch.Tensor:
+        size = start[of + 1] - start[of]
+        chance = torch.rand(len(of), generator=rng, dtype=torch.float64).square()
+        return order[(start[of] + (chance * size).long()).clamp(max=entities - 1)]
+
+    # Some are drawn twice; what is left beyond the asked number is cut off.
+    count = facts + facts // 5
+    shift = torch.randint(1, groups, (relations,), generator=rng)
+    relation = torch.randint(relations, (count,), generator=rng)
+    source = torch.randint(sources, (count,), generator=rng)
+    source = (2 * relation + source * (2 * (groups // sources // 2) + 1)) % groups
+    head, tail = member(source), member((source + shift[relation]) % groups)
+    wrong = torch.rand(count, generator=rng) < 0.04
+    tail = torch.where(wrong, torch.randint(entities, (count,), generator=rng), tail)
+    triples = torch.stack([head, relation, tail], 1)
+    names = ([f"e{i:07d}" for i in range(entities)], [f"r{i:03d}" for i in range(relations)])
+    graph = KnowledgeGraph(Vocabulary.of(names[0]), Vocabulary.of(names[1]), triples)
+    kept = first_of_each(graph.index().key(triples))[:facts]
+    return graph.select(kept), wrong[kept]
 
 
 def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict[str, Any]:
-    """Audit a large synthetic graph; time and memory are what counts."""
+    """Audit a large synthetic graph and write all files; time and memory are what counts."""
     graph, wrong = synthetic(arguments.synthetic, arguments.seed)
-    started = time.perf_counter()
-    found = audit(graph, settings, arguments.changes)
-    seconds = time.perf_counter() - started
+    stages: dict[str, float] = {}
+    meter = Meter()
+
+    def stage(name: str, progress: dict[str, Any]) -> None:
+        stages.setdefault(name, meter.seconds())
+        print(f"{meter.seconds():.0f} s: {name} {progress}", file=sys.stderr, flush=True)
+
+    found = audit(graph, settings, arguments.changes, stage=stage)
+    stages["writing"] = meter.seconds()
+    with tempfile.TemporaryDirectory() as folder:
+        write_audit(found, Path(folder))
+    spent = meter.spent()
     index = graph.index()
     true = np.ones(len(index), dtype=bool)
     true[torch.searchsorted(index.keys, index.key(graph.facts[wrong])).numpy()] = False
@@ -235,28 +310,49 @@ def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict
         "task": "synthetic",
         "facts": len(index),
         "entities": graph.num_entities,
-        "seconds": seconds,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        **judge(found, true),
+        **spent,
+        "stages_begin": {name: round(second, 1) for name, second in stages.items()},
+        **judge(found, true, arguments),
+        "training": dataclasses.asdict(found.training),
     }
 
 
-def show_table() -> None:
-    """Print all results."""
-    print("| graph | task | rate | seed | AUROC | AP | beta true/est | in 90% | ECE | top | s |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for line in RESULTS.read_text(encoding="utf-8").splitlines():
-        r = json.loads(line)
-        if "auroc" not in r:
-            continue
-        how = r.get("perturbation", {})
-        mark = "" if r["identifiable"] else " (not identifiable)"
-        print(
-            f"| {r['graph']} | {how.get('noise', r['task'])} | {how.get('rate', '')} | "
-            f"{how.get('seed', '')} | {r['auroc']:.4f} | {r['average_precision']:.3f} | "
-            f"{r['true_share']:.4f}/{r['beta']:.4f}{mark} | {r['in_interval']} | "
-            f"{r['ece']:.4f} | {r['precision_at_budget']:.2f} | {r['seconds']:.0f} |"
-        )
+class Meter:
+    """Measures time and memory of what follows, and how busy others kept the machine."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self.started = time.perf_counter()
+        self.own = time.process_time()
+        self.all = _machine_seconds()
+
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def spent(self) -> dict[str, Any]:
+        """Return what was spent; ``others_busy`` counts the cores that other processes kept."""
+        seconds, own = self.seconds(), time.process_time() - self.own
+        machine = _machine_seconds()
+        others = None
+        if self.all is not None and machine is not None:
+            others = round(max(machine - self.all - own, 0.0) / seconds, 2)
+        return {
+            "seconds": seconds,
+            "cpu_seconds": own,
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "cores": os.cpu_count(),
+            "others_busy": others,
+        }
+
+
+def _machine_seconds() -> float | None:
+    """Return the processor seconds that all processes together have spent, on Linux."""
+    path = Path("/proc/stat")
+    if not path.is_file():
+        return None
+    user, nice, system, _, _, irq, soft, *_ = map(int, path.read_text().split()[1:9])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -268,6 +364,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--negatives", action="store_true")
     parser.add_argument("--confidence", action="store_true")
+    parser.add_argument(
+        "--in-training", action="store_true", help="train nPUGraph, too: slow on large graphs"
+    )
     parser.add_argument("--synthetic", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], dest="assignments")
     parser.add_argument("--device", default="auto")
@@ -275,7 +374,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.table:
-        show_table()
+        print(all_tables(arguments.out))
         return
     arguments.changes = parse_assignments(arguments.assignments)
     settings = AuditSettings(seed=arguments.seed, device=arguments.device)

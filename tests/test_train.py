@@ -5,6 +5,7 @@ That every recipe learns, repeats itself and can be resumed is in conformance/te
 
 import dataclasses
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from npugraph.checkpoint import Run, fingerprint
 from npugraph.datasets import bundled, load
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.evaluation import evaluate
-from npugraph.graph import split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
 from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph import NPUGraphSettings
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.ukge import UKGE
+from npugraph.system import System
 from npugraph.train import choose_device, fit, make_optimizer
 from npugraph.train import load as load_run
 from recipe_cases import groups
@@ -322,3 +324,27 @@ def test_checkpoints_may_be_rarer_than_validations(tmp_path, monkeypatch):
     after = run(tmp_path, resume=True)
     assert after.metrics == []
     assert_same(weights(after.system), weights(whole.system))
+
+
+def test_sparse_gradients_take_the_same_steps() -> None:
+    """Of 600 entities a step looks up few; the others have no gradient and do not move."""
+    rng = torch.Generator().manual_seed(0)
+    facts = torch.randint(600, (400, 3), generator=rng)
+    facts[:, 1] %= 4
+    names = Vocabulary.of([f"e{i}" for i in range(600)]), Vocabulary.of(list("abcd"))
+    graph = KnowledgeGraph(*names, facts)
+    splits = Splits("sparse", graph, graph.select(torch.arange(20)), graph.select(facts[:0, 0]))
+    settings = ComplexN3Settings(
+        d=4, epochs=3, batch_size=16, negatives=8, share=16, learning_rate=0.5, device="cpu"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit(splits, "complex-n3", settings).system
+        # A clip that never bites needs the whole gradient.
+        plain = fit(splits, "complex-n3", dataclasses.replace(settings, clip=1e9)).system
+    assert isinstance(found, System)
+    assert isinstance(plain, System)
+    assert found.sparse
+    assert not plain.sparse
+    for one, two in zip(found.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, two)

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from npugraph.errors import DataError
 from npugraph.priors import threshold_weights
 from npugraph.seeds import number
+from npugraph.trees import Trees
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
@@ -146,18 +146,17 @@ def _scores(samples: list[Sample], kind: int, rounds: int, seed: int) -> list[Fl
     for side in (False, True):
         parts = [samples[k][0][samples[k][1] == side] for k in (0, kind)]
         label = np.repeat([True, False], [len(part) for part in parts])
-        model = HistGradientBoostingClassifier(
-            max_iter=rounds,
-            learning_rate=0.1,
-            max_leaf_nodes=15,
-            l2_regularization=1.0,
-            early_stopping=False,
-            random_state=number(seed, "profile", kind) % 2**31,
-        )
         each = np.where(label, len(parts[1]), len(parts[0])) * 2.0 / len(label)
-        model.fit(np.concatenate(parts), label, sample_weight=each)
+        model = Trees.fit(
+            np.concatenate(parts),
+            label,
+            each,
+            rounds=rounds,
+            leaves=15,
+            seed=number(seed, "profile", kind) % 2**31,
+        )
         for score, (features, half) in zip(scores, samples, strict=True):
             other = half != side
             if other.any():
-                score[other] = model.decision_function(features[other])
+                score[other] = model.log_odds(features[other])
     return scores

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from npugraph.errors import DataError
 from npugraph.seeds import number
+from npugraph.trees import Trees
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
@@ -34,7 +34,7 @@ class Stack:
         pools: by kind, log-odds of its facts, [m].
     """
 
-    models: dict[int, HistGradientBoostingClassifier]
+    models: dict[int, Trees]
     collected: Floats
     pools: dict[str, Floats]
 
@@ -91,9 +91,7 @@ def _some(features: Floats, most: int, rng: np.random.Generator) -> Floats:
     return features[np.sort(rng.permutation(len(features))[:most])]
 
 
-def _fit(
-    parts: list[Floats], weights: list[Floats], rounds: int, seed: int
-) -> HistGradientBoostingClassifier:
+def _fit(parts: list[Floats], weights: list[Floats], rounds: int, seed: int) -> Trees:
     if not len(parts[0]) or not sum(len(part) for part in parts[1:]):
         raise DataError("There are too few facts to tell collected from uncollected ones.")
     collected = np.zeros(sum(len(part) for part in parts), dtype=bool)
@@ -102,26 +100,23 @@ def _fit(
     # Equal weight to both sides, one on average: the leaves' least size is counted in facts.
     weight[collected] /= weight[collected].sum()
     weight[~collected] /= weight[~collected].sum()
-    model = HistGradientBoostingClassifier(
-        max_iter=rounds,
-        learning_rate=0.1,
-        max_leaf_nodes=31,
-        min_samples_leaf=50,
-        l2_regularization=1.0,
-        early_stopping=False,
-        random_state=seed,
+    return Trees.fit(
+        np.concatenate(parts),
+        collected,
+        weight * len(weight) / 2,
+        rounds=rounds,
+        leaves=31,
+        least_leaf=50,
+        seed=seed,
     )
-    return model.fit(np.concatenate(parts), collected, sample_weight=weight * len(weight) / 2)
 
 
-def _by_fold(
-    models: Mapping[int, HistGradientBoostingClassifier], features: Floats, fold: Ints
-) -> Floats:
+def _by_fold(models: Mapping[int, Trees], features: Floats, fold: Ints) -> Floats:
     scores = np.zeros(len(features))
     for of_fold, model in models.items():
         mine = fold == of_fold
         if mine.any():
-            scores[mine] = model.decision_function(features[mine])
+            scores[mine] = model.log_odds(features[mine])
     return scores
 
 

@@ -104,11 +104,12 @@ class Question:
 FEW_ROWS = 4096
 
 
-def look_up(table: Tensor, lists: Sequence[Tensor]) -> list[Tensor]:
+def look_up(table: Tensor, lists: Sequence[Tensor], sparse: bool = False) -> list[Tensor]:
     """Return the rows of a table [n, w] for lists of ids [...]: [..., w] each.
 
     The gradient of every lookup is as large as the table, so short lists share one. Joining long
-    ones would cost more: their gradient would be copied.
+    ones would cost more: their gradient would be copied. With ``sparse`` the gradient holds the
+    rows that were looked up and no others.
 
     >>> [rows.tolist() for rows in look_up(torch.eye(2), [torch.tensor([1]), torch.tensor([0])])]
     [[[0.0, 1.0]], [[1.0, 0.0]]]
@@ -116,12 +117,12 @@ def look_up(table: Tensor, lists: Sequence[Tensor]) -> list[Tensor]:
     most = max(len(table), FEW_ROWS)
     short = [ids.flatten() for ids in lists if ids.numel() <= most]
     # embedding(), not indexing: its backward does not serialise on repeated ids.
-    joined = embedding(torch.cat(short), table) if short else table[:0]
+    joined = embedding(torch.cat(short), table, sparse=sparse) if short else table[:0]
     rows = iter(torch.split(joined, [len(ids) for ids in short]))
     return [
         next(rows).view(*ids.shape, table.shape[1])
         if ids.numel() <= most
-        else embedding(ids, table)
+        else embedding(ids, table, sparse=sparse)
         for ids in lists
     ]
 
@@ -145,15 +146,19 @@ class System(Model):
         num_relations: int,
         reciprocal: bool = False,
         link: Link | None = None,
+        sparse: bool = False,
     ) -> None:
         """Put the parts together; the encoder must know 2R relations if ``reciprocal``.
 
-        ``link`` says how scores are probabilities, where the objective makes them so.
+        ``link`` says how scores are probabilities, where the objective makes them so. With
+        ``sparse`` a training step on a CPU gives gradients of the entities it looked up alone,
+        which not every optimiser takes.
         """
         super().__init__(encoder, num_entities, num_relations)
         self.scorer = scorer
         self.reciprocal = reciprocal
         self.link = link
+        self.sparse = sparse
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:
@@ -232,11 +237,12 @@ class System(Model):
         asked = [self._direct(q.facts[:, 1], q.side) for q in questions]
         by = look_up(relations, [relation for relation, _ in asked])
         pools = [q.candidates.ids for q in questions if q.candidates is not None]
-        rows = look_up(entities, [*(ids for q in questions for ids in q.ends()), *pools])
-        ends, drawn = iter(rows), iter(rows[2 * len(questions) :])
+        ends = [ids for q in questions for ids in q.ends()]
+        rows = look_up(entities, [*ends, *pools], self.sparse and not entities.is_cuda)
+        given, drawn = iter(rows), iter(rows[len(ends) :])
         results = []
         for question, relation, (_, side) in zip(questions, by, asked, strict=True):
-            vectors = next(ends), relation, next(ends)
+            vectors = next(given), relation, next(given)
             if question.candidates is None:
                 scores = self.scorer.score_all(*vectors[:2], entities, side)
                 target, counts = question.ends()[1], None

@@ -23,7 +23,7 @@ from npugraph.auditing import (
 from npugraph.auditing import run as run_module
 from npugraph.auditing.settings import SEARCH
 from npugraph.errors import DataError, RunError, SettingsError
-from npugraph.graph import KnowledgeGraph, Splits, split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
 
 FACT = ("head", "relation", "tail")
 # A few moments; chance needs no training.
@@ -236,6 +236,19 @@ def test_settings_suit_the_size_and_changes_win() -> None:
     assert suited_settings(graph, AuditSettings(device="cpu"), {"epochs": "7"}).epochs == 7
     with pytest.raises(SettingsError, match="epoch"):
         suited_settings(graph, AuditSettings(), {"epoch": 3})
+
+
+def test_a_large_graph_gets_cheap_steps() -> None:
+    names = Vocabulary.of([f"e{i}" for i in range(5000)]), Vocabulary.of(["r"])
+    few, many = (
+        suited_settings(
+            KnowledgeGraph(*names, torch.zeros(facts, 3, dtype=torch.int64)),
+            AuditSettings(device="cpu"),
+        )
+        for facts in (400_000, 400_001)
+    )
+    assert (few.negatives, few.patience) == (1024, 2)
+    assert (many.negatives, many.patience, many.share) == (256, 1, many.batch_size)
 
 
 def test_a_plan_counts_the_trainings() -> None:

@@ -77,8 +77,10 @@ def _cut(audit: Audit) -> tuple[pa.Table, pa.Table]:
 
 def _patch(audit: Audit) -> dict[str, Any]:
     """Return what cleaning does to the input, so that it can be undone or done elsewhere."""
+    out = np.isin(audit.place, audit.quarantine["row"].to_numpy())
+    rows = audit.graph.rows.numpy()[out].tolist()
     records: dict[int, list[int]] = {}
-    for place, record in zip(audit.place.tolist(), audit.graph.rows.tolist(), strict=True):
+    for place, record in zip(audit.place[out].tolist(), rows, strict=True):
         records.setdefault(place, []).append(record)
     return {
         "what": "Facts taken out of the input. To undo, add each fact of 'removed' to cleaned.tsv "

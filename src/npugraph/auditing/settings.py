@@ -82,10 +82,13 @@ def _complex_settings(graph: KnowledgeGraph, device: str) -> dict[str, Any]:
         "batch_size": 4096 if large else (512 if facts < 20_000 else 1000),
         "validate_every": 2 if large else (5 if facts < 20_000 else 4),
         "valid_facts": 2000,
-        "patience": 2,
+        # Six passes leave no time to get worse twice.
+        "patience": 1 if large else 2,
     }
     if graph.num_entities > (20_000 if gpu else 4000):
-        values |= {"negatives": 1024, "share": values["batch_size"]}
+        # Beyond so many facts a step on a CPU must be cheap; it is seen by many facts instead.
+        negatives = 256 if large and not gpu else 1024
+        values |= {"negatives": negatives, "share": values["batch_size"]}
     if gpu:
         values["precision"] = "tf32"
     return values

@@ -42,12 +42,24 @@ def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
         settings.init_scale,
         generator(settings.seed, "init"),
     )
-    system = System(encoder, scorer, num_entities, num_relations, reciprocal=True)
+    sparse = _touches_few(settings, num_entities)
+    system = System(encoder, scorer, num_entities, num_relations, reciprocal=True, sparse=sparse)
     sampler: Sampler = AllEntities()
     if settings.negatives:
         sizes = (num_entities, num_relations, settings.negatives, settings.share)
         sampler = Uniform(train.facts, *sizes)
     return PlainTraining(system, sampler, SoftmaxN3(settings.n3), train)
+
+
+def _touches_few(settings: ComplexN3Settings, num_entities: int) -> bool:
+    """Tell whether a step changes few of the vectors, and the optimiser can leave the rest alone.
+
+    Adagrad does not move what has no gradient, so a sparse one gives the same steps.
+    """
+    takes_sparse = settings.optimizer == "adagrad" and not settings.clip
+    groups = -(-settings.batch_size // settings.share)
+    looked_up = 4 * settings.batch_size + 2 * groups * settings.negatives
+    return takes_sparse and settings.negatives > 0 and 4 * looked_up <= num_entities
 
 
 COMPLEX_N3 = Recipe(
