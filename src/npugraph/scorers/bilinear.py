@@ -84,8 +84,8 @@ def products(query: Tensor, entities: Tensor) -> Tensor:
 def products_against(query: Tensor, missing: Tensor, pool: Tensor) -> Tensor:
     """Return the products of queries [b, w] with their own rows [b, w] and pools [g, k, w].
 
-    >>> products_against(torch.ones(1, 2), torch.tensor([[1.0, 2.0]]), torch.zeros(1, 1, 2)).tolist()
-    [[3.0, 0.0]]
+    >>> products_against(torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, 1, 2)).tolist()
+    [[2.0, 0.0]]
     """
     own = (query * missing).sum(1, keepdim=True)
     others = products(query.view(len(pool), -1, query.shape[1]), pool)

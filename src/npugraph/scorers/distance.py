@@ -112,14 +112,15 @@ class _UnitLength(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_(min=SHORTEST)
-        unit = vectors / length
+        unit: Tensor = vectors / length
         ctx.save_for_backward(unit, length)
         return unit
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         unit, length = ctx.saved_tensors
-        along = (grad * unit).sum(-1, keepdim=True)
+        # What is too short to be scaled keeps its direction of change whole.
+        along = (grad * unit).sum(-1, keepdim=True).masked_fill_(length <= SHORTEST, 0.0)
         return torch.addcmul(grad, unit, along, value=-1).div_(length)
 
 
@@ -209,9 +210,7 @@ class _DistancesAgainst(torch.autograd.Function):
         slope = _slope(grad, out, ctx.norm)
         to_points, to_own, to_pool = (torch.zeros_like(x) for x in (points, own, pool))
         to_own_rows = to_own.unsqueeze(1)
-        _measure_backward(
-            points, own.unsqueeze(1), ctx.norm, slope[:, :1], to_points, to_own_rows
-        )
+        _measure_backward(points, own.unsqueeze(1), ctx.norm, slope[:, :1], to_points, to_own_rows)
         _measure_backward(points, pool, ctx.norm, slope[:, 1:], to_points, to_pool)
         return to_points, to_own, to_pool, None
 
