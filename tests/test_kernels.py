@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from npugraph import kernels
-from npugraph.scorers.distance import Norm, distances
+from npugraph.graph import SIDES
+from npugraph.samplers.uniform import Answered
+from npugraph.scorers.distance import Norm, distances, distances_against
 from npugraph.scorers.perceptron import gathered_perceptron, perceptron_scores
 
 pytest.importorskip("numba", reason="the compiled loops need numba: pip install 'npugraph[fast]'")
@@ -29,10 +31,12 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "LEAST_WORK", 2**60)
+    monkeypatch.setattr(kernels, "LEAST_CELLS", 2**60)
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "LEAST_WORK", 0)
+    monkeypatch.setattr(kernels, "LEAST_CELLS", 0)
     called: list[str] = []
     run = kernels.run
     monkeypatch.setattr(kernels, "run", lambda name, *rest: (called.append(name), run(name, *rest)))
@@ -123,6 +127,59 @@ def test_distances_of_groups_and_their_gradients(
     for one, other in zip(gradients(), expected, strict=True):
         close(one, other)
     assert len(kernels.called) == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 6, 3), (4, 1, 5), (3, 2, 70)])
+def test_distances_to_own_rows_and_pools_and_their_gradients(
+    norm: Norm,
+    dtype: torch.dtype,
+    shape: tuple[int, int, int],
+    threads: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups, share, count = shape
+    facts = groups * share
+    grad = numbers(facts, 1 + count, dtype=dtype, seed=3)
+
+    def gradients() -> list[Tensor]:
+        inputs = [
+            numbers(*size, dtype=dtype, seed=seed).requires_grad_()
+            for seed, size in enumerate([(facts, 80), (facts, 80), (groups, count, 80)])
+        ]
+        found = distances_against(inputs[0], inputs[1], inputs[2], norm)
+        found.backward(grad)
+        return [found.detach(), *(x.grad for x in inputs if x.grad is not None)]
+
+    plain(monkeypatch)
+    expected = gradients()
+    compiled(monkeypatch)
+    found = gradients()
+    assert len(found) == 4
+    for one, other in zip(found, expected, strict=True):
+        close(one, other)
+    assert len(kernels.called) == 4  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 60, 9), (5, 7, 20), (30, 2, 4)])
+def test_candidates_that_make_a_collected_fact(
+    shape: tuple[int, int, int], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, share, count = shape
+    rng = torch.Generator().manual_seed(5)
+    sizes = torch.tensor([12, 3, 12])  # few entities: repeated facts, queries and candidates
+    collected = (torch.rand(90, 3, generator=rng) * sizes).long()
+    answered = Answered(collected, 12, 3)
+    facts = collected[torch.randint(90, (groups * share,), generator=rng)]
+    ids = torch.randint(12, (groups, count), generator=rng)
+    plain(monkeypatch)
+    expected = [answered.among(facts, ids, side) for side in SIDES]
+    compiled(monkeypatch)
+    found = [answered.among(facts, ids, side) for side in SIDES]
+    assert expected[0].any() or len(facts) == 1
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert kernels.called == ["_answered"] * 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -23,6 +23,10 @@ from torch import Tensor
 
 # Fewer numbers than this are not worth compiling a loop for.
 LEAST_WORK = 2**20
+# Nor fewer cells than this of facts and their candidates, where a cell is much work in itself.
+LEAST_CELLS = 2**14
+# An odd number whose multiples differ in their high bits, to spread numbers over buckets.
+SPREAD = -7046029254386353131
 # Columns that one thread works on at a time: two cache lines of single precision.
 COLUMNS = 32
 # Entities whose scores are summed at once: they stay in a core's own cache.
@@ -51,6 +55,7 @@ def compiled() -> dict[str, Callable[..., None]] | None:
             _distance_backward,
             _modulus_forward,
             _modulus_backward,
+            _answered,
         )
     }
 
@@ -85,7 +90,9 @@ def run(name: str, count: int, step: int, *arguments: Tensor | float) -> None:
         for first, last in ranges:
             kernel(first, last, *arrays)
         return
-    jobs = [_pool(threads).submit(kernel, first, last, *arrays) for first, last in ranges]
+    jobs = [_pool(threads).submit(kernel, first, last, *arrays) for first, last in ranges[1:]]
+    # The first range is done here: waking one thread less matters where a call is short.
+    kernel(*ranges[0], *arrays)
     for job in jobs:
         job.result()
 
@@ -300,3 +307,33 @@ def _modulus_backward(
                 to_b[m] += over * y
                 to_real[m] -= over * x
                 to_imaginary[m] -= over * y
+
+
+def _answered(
+    first: int, last: int, asked: Any, ids: Any, queries: Any, start: Any, count: Any, out: Any
+) -> None:
+    """Mark in out[i, k] that ids[g, k] answers asked[i], i in run g, for the runs first..last.
+
+    The entity e answers queries[start[e] : start[e] + count[e]]. The queries that a run asks are
+    put in buckets; those that its candidates answer are looked for there.
+    """
+    share = len(asked) // len(ids)
+    size = 4
+    while size < 2 * share:
+        size *= 2
+    bucket, after = np.empty(size, np.int64), np.empty(share, np.int64)
+    for g in range(first, last):
+        bucket[:] = -1
+        for i in range(share):
+            place = (asked[g * share + i] * SPREAD >> 33) & (size - 1)
+            after[i] = bucket[place]
+            bucket[place] = i
+        for k in range(ids.shape[1]):
+            entity = ids[g, k]
+            for n in range(start[entity], start[entity] + count[entity]):
+                query = queries[n]
+                i = bucket[(query * SPREAD >> 33) & (size - 1)]
+                while i >= 0:
+                    if asked[g * share + i] == query:
+                        out[g * share + i, k] = True
+                    i = after[i]

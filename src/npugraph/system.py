@@ -247,29 +247,14 @@ class System(Model):
                 scores = self.scorer.score_all(*vectors[:2], entities, side)
                 target, counts = question.ends()[1], None
             else:
-                scores = self._against(vectors, next(drawn), question.candidates, side)
+                pool, further = next(drawn), question.candidates.vectors
+                pool = pool if further is None else torch.cat([pool, further], 1)
+                scores = self.scorer.against(*vectors, pool, side)
                 target = torch.zeros_like(question.facts[:, 0])
                 counts = _with_own(question.candidates)
             moduli = tuple(self.scorer.factors(v) for v in vectors) if factors else ()
             results.append(Scored(scores, target, moduli, counts))
         return results
-
-    def _against(
-        self,
-        vectors: tuple[Tensor, Tensor, Tensor],
-        pool: Tensor,
-        candidates: Candidates,
-        side: Side,
-    ) -> Tensor:
-        """Score facts, given as (known, relation, missing), then their candidates: [b, 1 + k]."""
-        known, relation, missing = vectors
-        head, tail = (known, missing) if side == "tail" else (missing, known)
-        positive = self.scorer.score(head, relation, tail).unsqueeze(1)
-        given, by = (v.view(len(pool), -1, v.shape[1]) for v in (known, relation))
-        if candidates.vectors is not None:
-            pool = torch.cat([pool, candidates.vectors], 1)
-        negative = self.scorer.score_all(given, by, pool, side).view(len(known), -1)
-        return torch.cat([positive, negative], 1)
 
     def train_scores(self, known: Tensor, relation: Tensor) -> Tensor:
         """Score every entity as the tail of queries [q], with gradients: [q, E].

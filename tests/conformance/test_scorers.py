@@ -22,6 +22,7 @@ from npugraph.scorers import (
     TwoHeads,
     tiles,
 )
+from npugraph.scorers.distance import unit_length
 from scorer_cases import (
     CASES,
     DIMENSION,
@@ -195,6 +196,36 @@ def test_gradients_of_score_all_are_right(scorer: Scorer, side: Side, num_entiti
     )
 
 
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_facts_against_candidates_are_score_and_score_all(
+    scorer: Scorer, side: Side, groups: int
+) -> None:
+    known, relation, missing, pool = against_inputs(scorer, groups)
+    found = scorer.against(known, relation, missing, pool, side)
+    ends = (known, missing) if side == "tail" else (missing, known)
+    torch.testing.assert_close(found[:, 0], scorer.score(ends[0], relation, ends[1]))
+    for place in range(6):
+        query = known[place : place + 1], relation[place : place + 1]
+        expected = scorer.score_all(*query, pool[place * groups // 6], side)
+        torch.testing.assert_close(found[place : place + 1, 1:], expected)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_gradients_of_facts_against_candidates_are_right(scorer: Scorer, side: Side) -> None:
+    inputs = with_gradient(*against_inputs(scorer, 2))
+    assert torch.autograd.gradcheck(
+        lambda *parts: scorer.against(*parts, side), inputs, fast_mode=True
+    )
+
+
+def against_inputs(scorer: Scorer, groups: int) -> list[Tensor]:
+    """Return known, relation and missing of 6 facts, and 4 candidates for each run of them."""
+    entities, relations = tables(scorer)
+    pool = entities[20 : 20 + 4 * groups].view(groups, 4, -1)
+    return [entities[:6], relations[[0, 1, 2, 0, 1, 2]], entities[6:12], pool]
+
+
 def test_gradients_of_score_are_right(scorer: Scorer) -> None:
     entities, relations = tables(scorer)
     inputs = with_gradient(entities[:3], relations[:3], entities[3:6])
@@ -306,3 +337,15 @@ def test_both_heads_score_a_batch_as_they_score_all_entities(name: str) -> None:
         )
         torch.testing.assert_close(scores.detach(), expected, rtol=1e-10, atol=1e-10)
     assert not torch.allclose(*found)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-13, 1e-5, 1.0, 1e6])
+def test_unit_length_is_that_of_torch(scale: float) -> None:
+    vectors = torch.randn(4, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    grad = torch.randn(4, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    ours, theirs = with_gradient(vectors * scale, vectors * scale)
+    found, expected = unit_length(ours), torch.nn.functional.normalize(theirs, dim=-1)
+    found.backward(grad)
+    expected.backward(grad)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(ours.grad, theirs.grad)

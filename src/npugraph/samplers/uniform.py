@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from npugraph import kernels
 from npugraph.graph import SIDES, Side, TripleIndex, flip
 from npugraph.samplers.base import Candidates, Sampler
 
@@ -112,10 +113,15 @@ class Answered(nn.Module):
         >>> answered.among(torch.tensor([[0, 0, 1]]), torch.tensor([[2, 3]]), "tail").tolist()
         [[True, False]]
         """
-        queries, count, first = (
-            self.get_buffer(f"{side}_{name}") for name in ("queries", "count", "first")
+        queries, first, count = (
+            self.get_buffer(f"{side}_{name}") for name in ("queries", "first", "count")
         )
         query, _ = self._split(facts, side)
+        if len(facts) * ids.shape[1] >= kernels.LEAST_CELLS and kernels.compiled() is not None:
+            found = torch.zeros(len(facts), ids.shape[1], dtype=torch.bool)
+            arguments = (query, ids, queries, first, count, found)
+            kernels.run("_answered", len(ids), 1, *arguments)
+            return found
         run = torch.arange(len(facts)) // (len(facts) // max(len(ids), 1))
         asked, own = torch.unique(run * self.num_queries + query, return_inverse=True)
         flat = ids.flatten()

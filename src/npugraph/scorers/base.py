@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
 from npugraph.graph import Side
@@ -31,6 +32,21 @@ class Scorer(nn.Module, ABC):
         Shapes: known [..., q, w], relation [..., q, v], entities [..., E, w] to [..., q, E]. With
         leading dimensions each group of queries has entities of its own.
         """
+
+    def against(
+        self, known: Tensor, relation: Tensor, missing: Tensor, pool: Tensor, side: Side
+    ) -> Tensor:
+        """Score facts, then candidates for their missing side, as a training step needs both.
+
+        Shapes: known and missing [b, w], relation [b, v]; pool [g, k, w], where row i serves the
+        i-th of g equal runs of the facts; to [b, 1 + k]. It is ``score`` and ``score_all`` side by
+        side; a scorer may share between them what is the same for both.
+        """
+        head, tail = (known, missing) if side == "tail" else (missing, known)
+        positive = self.score(head, relation, tail).unsqueeze(1)
+        given, by = (v.view(len(pool), -1, v.shape[1]) for v in (known, relation))
+        negative = self.score_all(given, by, pool, side).view(len(known), -1)
+        return torch.cat([positive, negative], 1)
 
     def factors(self, representation: Tensor) -> Tensor:
         """Return the moduli that the N3 penalty is taken of: [..., width] to [..., m]."""

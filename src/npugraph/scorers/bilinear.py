@@ -20,6 +20,12 @@ class DistMult(Scorer):
         """Score every entity; both sides are the same, the form is symmetric."""
         return products(known * relation, entities)
 
+    def against(
+        self, known: Tensor, relation: Tensor, missing: Tensor, pool: Tensor, side: Side
+    ) -> Tensor:
+        """Score facts and candidates: known and relation are multiplied once."""
+        return products_against(known * relation, missing, pool)
+
 
 class ComplEx(Scorer):
     """``Re(sum_k h_k r_k conj(t_k))`` (Trouillon et al. 2016).
@@ -44,6 +50,13 @@ class ComplEx(Scorer):
         query = multiply(known, relation, backwards=side == "head")
         return products(query, entities)
 
+    def against(
+        self, known: Tensor, relation: Tensor, missing: Tensor, pool: Tensor, side: Side
+    ) -> Tensor:
+        """Score facts and candidates: known and relation are multiplied once."""
+        query = multiply(known, relation, backwards=side == "head")
+        return products_against(query, missing, pool)
+
     def factors(self, representation: Tensor) -> Tensor:
         """Return the modulus of each complex number."""
         real, imaginary = representation.chunk(2, -1)
@@ -66,3 +79,14 @@ def products(query: Tensor, entities: Tensor) -> Tensor:
         # One query a group: this way round the library takes its matrix-vector product.
         return (entities @ query.mT).mT
     return query @ entities.mT
+
+
+def products_against(query: Tensor, missing: Tensor, pool: Tensor) -> Tensor:
+    """Return the products of queries [b, w] with their own rows [b, w] and pools [g, k, w].
+
+    >>> products_against(torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, 1, 2)).tolist()
+    [[2.0, 0.0]]
+    """
+    own = (query * missing).sum(1, keepdim=True)
+    others = products(query.view(len(pool), -1, query.shape[1]), pool)
+    return torch.cat([own, others.reshape(len(query), -1)], 1)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from npugraph import gpu, kernels
 from npugraph.errors import SettingsError
@@ -34,7 +33,7 @@ class TransE(Scorer):
     def _scaled(self, *vectors: Tensor) -> tuple[Tensor, ...]:
         if not self.normalize:
             return vectors
-        return tuple(functional.normalize(vector, dim=-1) for vector in vectors)
+        return tuple(unit_length(vector) for vector in vectors)
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Score facts."""
@@ -47,6 +46,14 @@ class TransE(Scorer):
         known, relation, entities = self._scaled(known, relation, entities)
         point = known + relation if side == "tail" else known - relation
         return -distances(point, entities, "l1" if self.p == 1 else "l2")
+
+    def against(
+        self, known: Tensor, relation: Tensor, missing: Tensor, pool: Tensor, side: Side
+    ) -> Tensor:
+        """Score facts and candidates by their distance to the same point."""
+        known, relation, missing, pool = self._scaled(known, relation, missing, pool)
+        point = known + relation if side == "tail" else known - relation
+        return -distances_against(point, missing, pool, "l1" if self.p == 1 else "l2")
 
 
 class RotatE(Scorer):
@@ -91,6 +98,41 @@ class RotatE(Scorer):
         point = multiply(known, _unit(self.unit * relation), backwards=side == "head")
         return self.gamma - distances(point, entities, self.norm)
 
+    def against(
+        self, known: Tensor, relation: Tensor, missing: Tensor, pool: Tensor, side: Side
+    ) -> Tensor:
+        """Score facts and candidates by their distance to the same point."""
+        point = multiply(known, _unit(self.unit * relation), backwards=side == "head")
+        return self.gamma - distances_against(point, missing, pool, self.norm)
+
+
+class _UnitLength(torch.autograd.Function):
+    """As functional.normalize; its gradient takes a third of the passes over the vectors."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_(min=SHORTEST)
+        unit: Tensor = vectors / length
+        ctx.save_for_backward(unit, length)
+        return unit
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        unit, length = ctx.saved_tensors
+        # What is too short to be scaled keeps its direction of change whole.
+        along = (grad * unit).sum(-1, keepdim=True).masked_fill_(length <= SHORTEST, 0.0)
+        return torch.addcmul(grad, unit, along, value=-1).div_(length)
+
+
+def unit_length(vectors: Tensor) -> Tensor:
+    """Scale vectors [..., w] to Euclidean length 1; zeros stay zeros.
+
+    >>> unit_length(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6..., 0.8...], [0.0, 0.0]]
+    """
+    scaled: Tensor = _UnitLength.apply(vectors)  # type: ignore[no-untyped-call]
+    return scaled
+
 
 def _unit(angle: Tensor) -> Tensor:
     """Return e^(i angle) as two halves: [..., d] to [..., 2d]."""
@@ -98,6 +140,8 @@ def _unit(angle: Tensor) -> Tensor:
 
 
 Norm = Literal["l1", "l2", "modulus"]
+# As in functional.normalize.
+SHORTEST = 1e-12
 
 
 def distances(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
@@ -131,35 +175,98 @@ class _Distances(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
-        share = points.shape[1]
         flat, entities = points.reshape(-1, points.shape[2]).contiguous(), entities.contiguous()
         out = flat.new_empty(len(flat), entities.shape[1])
-        if norm == "modulus":
-            kernels.run("_modulus_forward", len(flat), 1, flat, entities, share, TINY, out)
-        else:
-            squared = int(norm == "l2")
-            kernels.run("_distance_forward", len(flat), 1, flat, entities, share, squared, out)
+        _measure(flat, entities, norm, out)
         ctx.save_for_backward(flat, entities, out)
-        ctx.share, ctx.norm = share, norm
-        return out.view(len(entities), share, -1)
+        ctx.norm = norm
+        return out.view(len(entities), points.shape[1], -1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         flat, entities, out = ctx.saved_tensors
-        slope = grad.reshape(out.shape).contiguous()
+        slope = _slope(grad.reshape(out.shape), out, ctx.norm)
         to_points, to_entities = torch.zeros_like(flat), torch.zeros_like(entities)
-        # A few columns at a time: a candidate's gradient stays in cache over its facts.
-        step, width = kernels.COLUMNS, flat.shape[1]
-        if ctx.norm == "modulus":
-            arguments = (flat, entities, ctx.share, TINY, slope, to_points, to_entities)
-            kernels.run("_modulus_backward", width // 2, step, *arguments)
-        else:
-            if ctx.norm == "l2":
-                slope = torch.where(out > 0, slope / out, 0.0)
-            squared = int(ctx.norm == "l2")
-            arguments = (flat, entities, ctx.share, squared, slope, to_points, to_entities)
-            kernels.run("_distance_backward", width, step, *arguments)
-        return to_points.view(len(entities), ctx.share, -1), to_entities, None
+        _measure_backward(flat, entities, ctx.norm, slope, to_points, to_entities)
+        return to_points.view(len(entities), -1, flat.shape[1]), to_entities, None
+
+
+class _DistancesAgainst(torch.autograd.Function):
+    """Distances of points [b, w] to their own rows [b, w] and to pools [g, k, w]: [b, 1 + k]."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, own: Tensor, pool: Tensor, norm: Norm) -> Tensor:
+        points, own, pool = points.contiguous(), own.contiguous(), pool.contiguous()
+        out = points.new_empty(len(points), 1 + pool.shape[1])
+        _measure(points, own.unsqueeze(1), norm, out[:, :1])
+        _measure(points, pool, norm, out[:, 1:])
+        ctx.save_for_backward(points, own, pool, out)
+        ctx.norm = norm
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        points, own, pool, out = ctx.saved_tensors
+        slope = _slope(grad, out, ctx.norm)
+        to_points, to_own, to_pool = (torch.zeros_like(x) for x in (points, own, pool))
+        to_own_rows = to_own.unsqueeze(1)
+        _measure_backward(points, own.unsqueeze(1), ctx.norm, slope[:, :1], to_points, to_own_rows)
+        _measure_backward(points, pool, ctx.norm, slope[:, 1:], to_points, to_pool)
+        return to_points, to_own, to_pool, None
+
+
+def distances_against(points: Tensor, own: Tensor, pool: Tensor, norm: Norm) -> Tensor:
+    """Return distances of points [b, w] to their own rows [b, w] and pools [g, k, w]: [b, 1 + k].
+
+    >>> distances_against(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 1, 2), "l1").tolist()
+    [[2.0, 2.0]]
+    """
+    if kernels.usable(points.numel() * pool.shape[1], points, own, pool):
+        found: Tensor = _DistancesAgainst.apply(points, own, pool, norm)  # type: ignore[no-untyped-call]
+        return found
+    gap = points - own
+    if norm == "modulus":
+        real, imaginary = gap.chunk(2, 1)
+        length = (real.square() + imaginary.square() + TINY).sqrt().sum(1)
+    else:
+        length = torch.linalg.vector_norm(gap, ord=1 if norm == "l1" else 2, dim=1)
+    others = distances(points.view(len(pool), -1, points.shape[1]), pool, norm)
+    return torch.cat([length.unsqueeze(1), others.reshape(len(points), -1)], 1)
+
+
+def _measure(points: Tensor, entities: Tensor, norm: Norm, out: Tensor) -> None:
+    """Write distances of points [b, w] and entities [g, e, w] of their runs to [b, e]."""
+    share = len(points) // len(entities)
+    if norm == "modulus":
+        kernels.run("_modulus_forward", len(points), 1, points, entities, share, TINY, out)
+    else:
+        squared = int(norm == "l2")
+        kernels.run("_distance_forward", len(points), 1, points, entities, share, squared, out)
+
+
+def _slope(grad: Tensor, out: Tensor, norm: Norm) -> Tensor:
+    """Return the gradient [b, e] as the loops want it: of Euclidean distances over the distance."""
+    return torch.where(out > 0, grad / out, 0.0) if norm == "l2" else grad.contiguous()
+
+
+def _measure_backward(
+    points: Tensor,
+    entities: Tensor,
+    norm: Norm,
+    slope: Tensor,
+    to_points: Tensor,
+    to_entities: Tensor,
+) -> None:
+    """Add the gradients of :func:`_measure` to those of points and entities."""
+    share, width = len(points) // len(entities), points.shape[1]
+    # A few columns at a time: a candidate's gradient stays in cache over its facts.
+    step = kernels.COLUMNS
+    rest = (slope, to_points, to_entities)
+    if norm == "modulus":
+        kernels.run("_modulus_backward", width // 2, step, points, entities, share, TINY, *rest)
+    else:
+        squared = int(norm == "l2")
+        kernels.run("_distance_backward", width, step, points, entities, share, squared, *rest)
 
 
 def _moduli(points: Tensor, entities: Tensor) -> Tensor:
