@@ -250,7 +250,8 @@ def row(result: Record, libraries: list[str]) -> str:
     if without is not None:
         name = result["fastest_peer_without_bound"]
         reached = f" (shared {without:.2f}x of {name}, without {BOUND}){reached}"
-    quiet = all(record["cores_used_by_others"] < 0.1 for record in result["all"])
+    # The processes that draw candidates for kge are its own, and count as others here.
+    quiet = all(r["cores_used_by_others"] < 0.1 for r in result["all"] if r["library"] != "kge")
     return (
         f"{result['model']:<10}{''.join(cells)}{tail}  of {result.get('fastest_peer', '-')}"
         f"{reached}{'' if quiet else '  machine not quiet'}"
