@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -153,6 +153,15 @@ def test_when_the_time_is_up_nothing_starts_and_nothing_fails(slow: Slow, tmp_pa
     assert any("The time is up" in line for line in said)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler of Ctrl-C, which a process started in the background does not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_cells_and_leaves_the_store_tidy(kind: int, tmp_path: Path) -> None:
     def end(cell: Cell) -> Event:
