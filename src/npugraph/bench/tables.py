@@ -89,9 +89,8 @@ def _block(plan: Plan, compared: Sequence[Row]) -> Block:
     grouped = _in_groups(compared)
     in_order = [row for _, group in grouped for row in group]
     cell = in_order[0].first
-    comparisons = {name: compare(in_order, ranking("mrr", name)) for name in plan.filters}
-    # The paper's filter first, since that grid is read first.
-    order = sorted(plan.filters, key=lambda name: name != PAPER_FILTER)
+    order = _filters(plan, cell.rate)
+    comparisons = {name: compare(in_order, ranking("mrr", name)) for name in order}
     parts = [
         _part(FILTER_TITLES[name], grouped, _ranking(plan, in_order, name, comparisons[name]))
         for name in order
@@ -103,6 +102,16 @@ def _block(plan: Plan, compared: Sequence[Row]) -> Block:
     title = f"{graph_title(cell.graph)}, {_rate(cell.rate, cell.noise)}"
     notes = block_notes(in_order, comparisons)
     return Block(title, tuple(parts), notes, _commands(plan, in_order))
+
+
+def _filters(plan: Plan, rate: float) -> list[str]:
+    """Return the filters to show, the paper's first, since that grid is read first.
+
+    On a graph as published the clean filter and the perturbed one are the same.
+    """
+    if not rate and "clean" in plan.filters:
+        return [name for name in plan.filters if name != PAPER_FILTER]
+    return sorted(plan.filters, key=lambda name: name != PAPER_FILTER)
 
 
 def _rate(rate: float, noise: str) -> str:
@@ -267,7 +276,7 @@ def _sweep(plan: Plan, swept: Sequence[Row]) -> Block:
     assert cell.sweep is not None
     setting = cell.sweep[0]
     filled: list[Fill] = [(Column("seeds"), [_seeds(row) for row in swept])]
-    for name in sorted(plan.filters, key=lambda name: name != PAPER_FILTER):
+    for name in _filters(plan, cell.rate):
         filled.append((Column("MRR", name), _measured(swept, ranking("mrr", name), say=True)))
     if cell.rate:
         for quantity, sub in ((AUROC_HELD_OUT, "held out"), (ECE_HELD_OUT, "held out")):
