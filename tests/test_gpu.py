@@ -11,7 +11,7 @@ from npugraph.ranking import rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph import NPUGraphSettings
-from npugraph.scorers import ComplEx, DistMult, RotatE, TransE
+from npugraph.scorers import ComplEx, DistMult, RotatE, TransE, bilinear, gathered_perceptron
 from npugraph.scorers.distance import _distances_with_gradient, distances
 from npugraph.settings import make_settings
 from npugraph.train import fit
@@ -134,6 +134,42 @@ def test_kernels_of_distances_equal_the_plain_operations():
             found.append((out.detach(), *torch.autograd.grad((out * slope).sum(), inputs)))
         for ours, plain in zip(*found, strict=True):
             torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_kernels_of_perceptrons_equal_the_plain_operations():
+    rng = torch.Generator().manual_seed(0)
+    for rows, count, width, entities in ((256, 26, 512, 1000), (64, 400, 130, 77)):
+        parts = [torch.randn(rows, width, generator=rng).cuda() for _ in range(2)]
+        table = torch.randn(entities, width, generator=rng).cuda()
+        ids = torch.randint(entities, (rows, count), generator=rng).cuda()
+        slope = torch.randn(rows, count, generator=rng).cuda()
+        assert gpu.usable(table)
+        found = []
+        for kernel in (True, False):
+            base, weight, rows_of = (x.clone().requires_grad_() for x in (*parts, table))
+            if kernel:
+                out = gathered_perceptron(base, rows_of, ids, weight)
+            else:
+                hidden = torch.relu(base.unsqueeze(1) + rows_of[ids])
+                out = (hidden * weight.unsqueeze(1)).sum(2)
+            gradients = torch.autograd.grad((out * slope).sum(), (base, rows_of, weight))
+            found.append((out.detach(), *gradients))
+        for ours, plain in zip(*found, strict=True):
+            torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-3)
+
+
+def test_products_with_an_odd_number_of_entities_are_the_same():
+    rng = torch.Generator().manual_seed(0)
+    query, entities = (torch.randn(n, 256, generator=rng).cuda() for n in (100, 1001))
+    plain = query @ entities.T
+    assert not bilinear._misaligned(query, entities)
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert bilinear._misaligned(query, entities)
+        found = bilinear.products(query, entities)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    torch.testing.assert_close(found, plain, rtol=1e-2, atol=0.1)
 
 
 def test_npugraph_on_the_gpu_equals_the_cpu_before_training():

@@ -11,7 +11,8 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install trito
 CHECK = """
 import torch
 from npugraph import gpu
-from npugraph.scorers.distance import TINY, RotatE, _distances_with_gradient, distances
+from npugraph.scorers import gathered_perceptron
+from npugraph.scorers.distance import RotatE, _distances_with_gradient, distances
 
 rng = torch.Generator().manual_seed(0)
 for groups, share, count, half in ((3, 1, 5, 7), (2, 4, 17, 65), (1, 6, 33, 3), (4, 1, 40, 130)):
@@ -34,6 +35,25 @@ with torch.no_grad():
     scores = RotatE(3.0).score_all(known, relation, table, "tail")
     each = RotatE(3.0).score(known.unsqueeze(1), relation.unsqueeze(1), table)
 torch.testing.assert_close(scores, each)
+
+shapes = (3, 5, 7, 4), (2, 33, 65, 9), (1, 16, 64, 2), (4, 40, 130, 50)
+for rows, count, width, entities in shapes:
+    base, weight = (torch.randn(rows, width, generator=rng) for _ in range(2))
+    table = torch.randn(entities, width, generator=rng)
+    table[0], base[0] = 0.0, 0.0  # a unit at 0 is off
+    ids = torch.randint(entities, (rows, count), generator=rng)  # rows of the table repeat
+    slope = torch.randn(rows, count, generator=rng)
+    found = []
+    for kernel in (True, False):
+        inputs = [part.clone().requires_grad_() for part in (base, table, weight)]
+        if kernel:
+            out = gathered_perceptron(inputs[0], inputs[1], ids, inputs[2])
+        else:
+            hidden = torch.relu(inputs[0].unsqueeze(1) + inputs[1][ids])
+            out = (hidden * inputs[2].unsqueeze(1)).sum(2)
+        found.append((out.detach(), *torch.autograd.grad((out * slope).sum(), inputs)))
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)
 print("equal")
 """
 

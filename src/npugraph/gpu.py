@@ -1,9 +1,10 @@
-"""Distances of complex vectors on a GPU, as Triton kernels.
+"""Distances of complex vectors and perceptrons on a GPU, as Triton kernels.
 
-As a chain of tensor operations the distance of every candidate to its point, and its gradient,
-write and read a tensor [facts, candidates, d] some twenty times; a kernel reads it once. The plain
-equivalent is in :mod:`npugraph.scorers.distance`, and is used where Triton is not installed. Both
-give the same numbers up to rounding; tests hold them to it, on a GPU and in Triton's interpreter.
+As a chain of tensor operations the distance of every candidate to its point, or a perceptron's
+hidden layer, and their gradients, write and read a tensor [facts, candidates, d] some ten or twenty
+times; a kernel reads it once. The plain equivalents are in :mod:`npugraph.scorers.distance` and
+:mod:`npugraph.scorers.perceptron`, and are used where Triton is not installed. Both give the same
+numbers up to rounding; tests hold them to it, on a GPU and in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -73,3 +74,36 @@ def modulus_backward(
         grid = (len(entities), -(-count // CANDIDATES), blocks)  # type: ignore[assignment]
         module.backward_entities[grid](*arguments, CANDIDATES, COORDINATES)
     return to_points, to_entities
+
+
+def perceptron_forward(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])``: [n, k].
+
+    Shapes: base and weight [n, m], table [E, m], ids int64 [n, k].
+    """
+    module = kernels()
+    assert module is not None
+    out = base.new_empty(ids.shape)
+    inputs = (part.contiguous() for part in (base, table, ids, weight))
+    count, width = ids.shape[1], base.shape[1]
+    grid = (len(ids), -(-count // CANDIDATES))
+    module.perceptron_forward[grid](*inputs, out, count, width, CANDIDATES, COORDINATES)
+    return out
+
+
+def perceptron_backward(
+    base: Tensor, table: Tensor, ids: Tensor, weight: Tensor, slope: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of base, table and weight, given that of the scores [n, k].
+
+    A table's row may serve many facts: what they bring is added as it comes, so that the last bits
+    of its gradient differ from run to run, as those of an indexed addition do.
+    """
+    module = kernels()
+    assert module is not None
+    inputs = tuple(part.contiguous() for part in (base, table, ids, weight, slope))
+    found = torch.empty_like(inputs[0]), torch.zeros_like(inputs[1]), torch.empty_like(inputs[3])
+    count, width = ids.shape[1], base.shape[1]
+    grid = (len(ids), -(-width // COORDINATES))
+    module.perceptron_backward[grid](*inputs, *found, count, width, CANDIDATES, COORDINATES)
+    return found

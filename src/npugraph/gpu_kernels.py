@@ -111,3 +111,64 @@ def backward_entities(
     mask = here[:, None] & (k < half)[None, :]
     tl.store(to_entities + cell, real_sum, mask)
     tl.store(to_entities + cell + half, imaginary_sum, mask)
+
+
+@triton.jit
+def perceptron_forward(
+    base, table, ids, weight, out, count, width, E: tl.constexpr, K: tl.constexpr
+):
+    """Add up the weighted units that are on, some units at a time."""
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * E + tl.arange(0, E)
+    here = place < count
+    entity = tl.load(ids + row * count + place, here, 0)
+    total = tl.zeros([E], tl.float32)
+    for first in range(0, width, K):
+        k = first + tl.arange(0, K)
+        inside = k < width
+        mask = here[:, None] & inside[None, :]
+        hidden = tl.load(table + entity[:, None] * width + k[None, :], mask, 0.0)
+        hidden += tl.load(base + row * width + k, inside, 0.0)[None, :]
+        factor = tl.load(weight + row * width + k, inside, 0.0)
+        total += tl.sum(tl.maximum(hidden, 0.0) * factor[None, :], 1)
+    tl.store(out + row * count + place, total, here)
+
+
+@triton.jit
+def perceptron_backward(
+    base,
+    table,
+    ids,
+    weight,
+    slope,
+    to_base,
+    to_table,
+    to_weight,
+    count,
+    width,
+    E: tl.constexpr,
+    K: tl.constexpr,
+):
+    """Add up the gradients of some units over a fact's candidates; make the units again."""
+    row = tl.program_id(0).to(tl.int64)
+    k = tl.program_id(1) * K + tl.arange(0, K)
+    inside = k < width
+    start = tl.load(base + row * width + k, inside, 0.0)[None, :]
+    factor = tl.load(weight + row * width + k, inside, 0.0)[None, :]
+    base_sum = tl.zeros([K], tl.float32)
+    weight_sum = tl.zeros([K], tl.float32)
+    for first in range(0, count, E):
+        place = first + tl.arange(0, E)
+        here = place < count
+        mask = here[:, None] & inside[None, :]
+        entity = tl.load(ids + row * count + place, here, 0)
+        cell = entity[:, None] * width + k[None, :]
+        hidden = tl.maximum(tl.load(table + cell, mask, 0.0) + start, 0.0)
+        by = tl.load(slope + row * count + place, here, 0.0)[:, None]
+        weight_sum += tl.sum(hidden * by, 0)
+        # Where the unit is off it passes nothing on.
+        passed = tl.where(hidden > 0, factor * by, 0.0)
+        base_sum += tl.sum(passed, 0)
+        tl.atomic_add(to_table + cell, passed, mask)
+    tl.store(to_base + row * width + k, base_sum, inside)
+    tl.store(to_weight + row * width + k, weight_sum, inside)

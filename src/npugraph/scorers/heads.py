@@ -130,20 +130,16 @@ class BilinearHeads(TwoHeads):
     def scores(
         self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Score with the same entities and either half of the relation."""
-        head = embedding(facts[:, :1], entities)
-        tail = embedding(facts[:, 2:], entities)
-        corrupted_tail, corrupted_head = embedding(tails, entities), embedding(heads, entities)
-        results = []
-        parts = embedding(facts[:, 1:2], relations).chunk(2, -1)
-        for part, shift in zip(parts, self.shift, strict=True):
-            blocks = (
-                self.scorer.score(head, part, tail),
-                self.scorer.score(head, part, corrupted_tail),
-                self.scorer.score(corrupted_head, part, tail),
-            )
-            results.append(torch.cat(blocks, 1) + shift)
-        return results[0], results[1]
+        """Gather every entity once; a product scores it by both halves of the relation."""
+        relation = torch.stack(embedding(facts[:, 1], relations).chunk(2, 1), 1)
+        head, tail = embedding(facts[:, :1], entities), embedding(facts[:, 2:], entities)
+        ends = embedding(torch.cat([facts[:, 2:], tails], 1), entities)
+        blocks = (
+            self.scorer.score_all(head, relation, ends, "tail"),
+            self.scorer.score_all(tail, relation, embedding(heads, entities), "head"),
+        )
+        psi1, psi0 = (torch.cat(blocks, 2) + self.shift.unsqueeze(1)).unbind(1)
+        return psi1, psi0
 
     def factors(self, head: Tensor, relation: Tensor, tail: Tensor) -> tuple[Tensor, ...]:
         """Return the scorer's; the relation has those of either head."""

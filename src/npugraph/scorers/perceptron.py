@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from npugraph import kernels
+from npugraph import gpu, kernels
 from npugraph.graph import Side
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.tiles import tiled
@@ -83,12 +83,15 @@ class _GatheredPerceptron(torch.autograd.Function):
     """``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])`` for i, k, and its gradient.
 
     The hidden layer [b, k, m] is never stored: it is made tile by tile, and again in the backward
-    pass. On the CPU that keeps it in cache; fresh memory of that size costs more than the sums.
+    pass. On the CPU that keeps it in cache; fresh memory of that size costs more than the sums. A
+    GPU has a kernel for it.
     """
 
     @staticmethod
     def forward(ctx: Any, base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(base, table, ids, weight)
+        if gpu.usable(base, table, weight):
+            return gpu.perceptron_forward(base, table, ids, weight)
         out = base.new_empty(ids.shape)
         if kernels.usable(ids.numel() * base.shape[1], base, table, weight):
             parts = (x.contiguous() for x in (base, table, ids, weight))
@@ -101,6 +104,9 @@ class _GatheredPerceptron(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         base, table, ids, weight = ctx.saved_tensors
+        if gpu.usable(base, table, weight):
+            to_base, to_table, to_weight = gpu.perceptron_backward(base, table, ids, weight, grad)
+            return to_base, to_table, None, to_weight
         grad_base, grad_weight = torch.empty_like(base), torch.empty_like(weight)
         if kernels.usable(ids.numel() * base.shape[1], base, table, weight):
             grad_table = torch.zeros_like(table)
