@@ -360,6 +360,14 @@ def _machine_seconds() -> float | None:
     return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
 
 
+def _command(arguments: list[str]) -> str:
+    """Return what gives the result again; where it was written does not matter."""
+    if "--out" in arguments:
+        place = arguments.index("--out")
+        arguments = arguments[:place] + arguments[place + 2 :]
+    return " ".join(["python benchmarks/audit.py", *arguments])
+
+
 def main() -> None:
     """Run one audit and append its result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -399,7 +407,7 @@ def main() -> None:
     result = {
         "graph": f"synthetic-{arguments.synthetic}" if arguments.synthetic else arguments.graph,
         "machine": torch.cuda.get_device_name() if cuda else cpu,
-        "command": "python benchmarks/audit.py " + " ".join(sys.argv[1:]),
+        "command": _command(sys.argv[1:]),
         "date": time.strftime("%Y-%m-%d"),
         "torch": torch.__version__,
         **result,

@@ -165,6 +165,17 @@ def test_sweeps_of_k_and_alpha() -> None:
     assert one(jumps).verdict == "disagrees"
 
 
+@pytest.mark.parametrize("change", [{"shared": True}, {"workers": 3}, {"machine": "another"}])
+def test_seconds_that_do_not_compare_decide_nothing(change: dict[str, Any]) -> None:
+    plan = sweep_plan("negatives", [10, 20, 30, 40])
+    results, costs = lines(plan.cells())
+    disturbed = next(cell.key for cell in plan.cells() if cell.sweep)
+    costs = {**costs, disturbed: {**costs[disturbed], **change}}
+    found = [f for f in findings(rows(plan, results, costs)) if "linearly" in f.claim]
+    assert one(found).verdict == "undecided"
+    assert "no fair seconds" in one(found).evidence
+
+
 def test_of_two_plans_the_fuller_row_counts() -> None:
     few, many = sample_plan(seeds=[0]), sample_plan(name="more", seeds=[0, 1, 2])
     results, costs = lines(many.cells(), lambda c: 0.255 * (1 + c.seed))

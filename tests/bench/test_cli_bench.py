@@ -95,12 +95,13 @@ def test_the_command_in_the_costs_runs_the_cell_again(
     out = tmp_path / "out"
     chance = Plan.read(plan).cells()[0]
     Store(out).add(made_up(chance, 0.123), made_up_cost(chance))
-    words = ("run", plan, "--out", out, "--only", chance.key[:6], "--threads", 1)
+    words = ("run", plan, "--out", out, "--only", chance.key[:6], "--threads", 1, "--shared")
     code, shown, err = command(*words)
     assert code == 0, err
     line, cost = Store(out).results()[chance.key], Store(out).costs()[chance.key]
     assert line["metrics"]["clean"]["mrr"] != 0.123
     assert cost["command"] == f"npugraph bench run {plan} --only {chance.key}"
+    assert cost["shared"]
     assert "waiting  2" in shown
     assert not (out / "work").exists()
 

@@ -42,6 +42,13 @@ def test_another_machine_says_nothing() -> None:
     assert guess([cell], past, "H200") == [(12.0, 12.0, "known")]
 
 
+def test_what_ran_beside_other_work_counts_only_where_nothing_else_is_known() -> None:
+    seed0, seed1, later = tiny_plan(seeds=[0, 1, 2]).cells()[:3]
+    busy = (seed0, {"seconds": 90.0, "shared": True})
+    assert guess([later], [busy]) == [(90.0, 90.0, "same settings")]
+    assert guess([later], [busy, (seed1, {"seconds": 10.0})]) == [(10.0, 10.0, "same settings")]
+
+
 def test_a_failed_cell_says_nothing() -> None:
     cell, other = PLAN.cells()[:2]
     results = {other.key: {**made_up(other), "status": "failed"}}

@@ -80,6 +80,22 @@ def test_the_sweep_of_k_shows_mrr_and_seconds() -> None:
     ]
 
 
+def test_seconds_beside_other_work_are_not_drawn() -> None:
+    plan = sweep_plan("negatives", [10, 30, 50], seeds=[0])
+    results, costs = lines(plan.cells())
+    costs = {key: {**line, "shared": True} for key, line in costs.items()}
+    drawings = {drawing.name: drawing for drawing in make_figures([plan], results, costs)}
+    assert len(drawings["sample-negatives-fb15k-237-0.3"].figure.axes) == 1
+
+
+def test_a_system_with_one_rate_is_not_in_the_rate_figure() -> None:
+    everyone = sample_plan(rates=[0.3])
+    systems = [{"label": "RotatE", "recipe": "rotate"}]
+    some = sample_plan(name="more", rates=[0.1, 0.7], systems=systems)
+    drawing = draw(everyone, some)["all-rates-fb15k-237"]
+    assert drawing.figure.axes[0].get_legend_handles_labels()[1] == ["RotatE"]
+
+
 def test_the_sweep_of_alpha_is_drawn_in_powers_and_without_seconds() -> None:
     plan = sweep_plan("alpha", [0.1, 0.01, 0.0001], seeds=[0, 1])
     drawing = draw(plan)["sample-alpha-fb15k-237-0.3"]

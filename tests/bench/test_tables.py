@@ -256,6 +256,15 @@ def test_the_plans_notes_and_the_machines_are_printed() -> None:
     assert any(f"{MACHINE} (12)" in note for note in notes)
 
 
+def test_the_notes_say_that_other_work_shared_the_machine() -> None:
+    plan = sample_plan()
+    results, costs = lines(plan.cells())
+    first = plan.cells()[0].key
+    costs = {**costs, first: {**costs[first], "shared": True}}
+    notes = only_block(make_table(plan, results, costs)).notes
+    assert any(f"{MACHINE} (11); {MACHINE}, shared with other work (1)" in note for note in notes)
+
+
 # --- sweeps
 
 

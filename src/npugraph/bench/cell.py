@@ -55,6 +55,7 @@ class Circumstances:
         workers: cells that run at once on this machine.
         plan: the name or path of the plan, for the command in the costs.
         checkpoint_seconds: least time between two checkpoints.
+        shared: whether other work runs on the machine meanwhile, so that seconds say little.
     """
 
     work: Path
@@ -62,6 +63,7 @@ class Circumstances:
     workers: int = 1
     plan: str = "PLAN"
     checkpoint_seconds: float = 30.0
+    shared: bool = False
 
 
 def run_cell(cell: Cell, how: Circumstances, report: Report | None = None) -> tuple[Line, Line]:
@@ -182,6 +184,7 @@ def _cost_line(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "workers": how.workers,
+        "shared": how.shared,
         "date": time.strftime("%Y-%m-%d"),
         "command": f"npugraph bench run {how.plan} --only {cell.key}",
     }

@@ -13,6 +13,7 @@ from npugraph.bench.summary import (
     compare_two,
     ranking,
     sweeps,
+    timed_alike,
 )
 from npugraph.bench.tables import PAPER_FILTER, graph_title, p_value
 
@@ -340,6 +341,10 @@ def time_is_linear(measured: Measured) -> Iterator[Finding]:
         times = {k: t for k, row in rows.items() if (t := _seconds_per_epoch(row)) is not None}
         if len(times) < 3:
             yield Finding(claim, where, "not run", "")
+            continue
+        if not timed_alike(rows.values()):
+            evidence = "the cells ran on different machines or beside other work: no fair seconds"
+            yield Finding(claim, where, "undecided", evidence)
             continue
         r = _correlation(list(times), list(times.values()))
         shown = ", ".join(f"{1000 * t:.0f} at {k:g}" for k, t in times.items())

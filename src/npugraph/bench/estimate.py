@@ -99,6 +99,7 @@ class _Past:
     line: Mapping[str, Any]
     seconds: float
     share: float
+    shared: bool
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ class _Seen:
             if line["status"] != "done" or cost is None or machine not in cost["machine"]:
                 continue
             seconds = float(cost["seconds"]["total"])
-            past = _Past(line, seconds, seconds / cost["workers"])
+            share = seconds / cost["workers"]
+            past = _Past(line, seconds, share, bool(cost.get("shared")))
             seen.by_key[key] = past
             seen.by_settings.setdefault(_group(line), []).append(past)
             seen.by_recipe.setdefault(line["recipe"], []).append(past)
@@ -149,6 +151,8 @@ def _group(line: Mapping[str, Any]) -> str:
 
 def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:
     """Take the mean of other cells, each scaled by how much more there is to do here."""
+    # Those that ran beside other work took longer, and count only where there are no others.
+    found = [past for past in found if not past.shared] or found
     mine = _numbers(me, cell.settings["epochs"])
     # What stopped early did not do all its epochs.
     ratios = [mine / _numbers(past.line, past.line["epochs"]) for past in found]

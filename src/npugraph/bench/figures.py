@@ -21,6 +21,7 @@ from npugraph.bench.summary import (
     ranking,
     rows,
     sweeps,
+    timed_alike,
 )
 from npugraph.bench.tables import PAPER_FILTER, graph_title
 from npugraph.errors import DataError
@@ -186,8 +187,8 @@ def _curves(row: Row) -> Iterator[tuple[list[float], list[float]]]:
 def rate_figures(plan: str, everything: Sequence[Row]) -> Iterator[Drawing]:
     """Draw MRR against the rate, ours and the paper's side by side: a figure a graph.
 
-    Only graphs with results at two rates or more, and the systems of which there are results. A
-    system is known by its label; where two plans have it at one rate, the first one counts.
+    Only systems with results at two rates or more. A system is known by its label; where two plans
+    have it at one rate, the first one counts.
     """
     by_graph: dict[str, dict[str, dict[float, Row]]] = {}
     for (graph, rate), compared in blocks(everything).items():
@@ -195,10 +196,11 @@ def rate_figures(plan: str, everything: Sequence[Row]) -> Iterator[Drawing]:
             if row.done and rate:
                 found = by_graph.setdefault(graph, {}).setdefault(row.first.label, {})
                 found.setdefault(rate, row)
-    for graph, systems in by_graph.items():
-        rates = sorted({rate for found in systems.values() for rate in found})
-        if len(rates) < 2:
+    for graph, everyone in by_graph.items():
+        systems = {label: found for label, found in everyone.items() if len(found) > 1}
+        if not systems:
             continue
+        rates = sorted({rate for found in systems.values() for rate in found})
         look = looks(list(systems))
         figure, panels = _panels(2 if _has_paper(systems) else 1, wide=4.0, share_y=True)
         for label, found in systems.items():
@@ -253,12 +255,12 @@ def _spread_line(
 
 
 def sweep_figures(plan: str, everything: Sequence[Row]) -> Iterator[Drawing]:
-    """Draw MRR, and where it costs time the seconds of training, against one setting."""
+    """Draw MRR against one setting, and the seconds of training where they are comparable."""
     for (setting, label, graph, rate), swept in sweeps(everything).items():
         found = {row.first.sweep[1]: row for row in swept if row.done and row.first.sweep}
         if len(found) < 2 or not all(_is_number(value) for value in found):
             continue
-        timed = setting == "negatives" and any(row.mean(TRAIN_SECONDS) for row in found.values())
+        timed = setting == "negatives" and timed_alike(found.values())
         figure, panels = _panels(2 if timed else 1, wide=4.0)
         for name, look in zip(
             swept[0].first.filters, looks(["a", "b", "c"]).values(), strict=False

@@ -113,7 +113,8 @@ def _about_the_grids(compared: Sequence[Row]) -> list[str]:
     if where:
         sentences.append(
             f"Seconds and memory, cells in brackets: {'; '.join(where)}. They compare only where "
-            "the machine and the number of cells at once are the same."
+            "the machine and the number of cells at once are the same, and not at all where other "
+            "work shared the machine."
         )
     return sentences
 

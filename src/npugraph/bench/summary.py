@@ -202,7 +202,20 @@ def machines(compared: Iterable[Row]) -> list[str]:
         for cell in row.done:
             cost = row.costs.get(cell.key)
             if cost is not None:
-                at_once = cost.get("workers") or 1
-                beside = f", {at_once} cells at once" if at_once > 1 else ""
-                found[f"{cost.get('machine', 'an unnamed machine')}{beside}"] += 1
+                found[_circumstances(cost)] += 1
     return [f"{name} ({count})" for name, count in found.most_common()]
+
+
+def timed_alike(compared: Iterable[Row]) -> bool:
+    """Tell whether the seconds of all rows were measured in one way, and undisturbed."""
+    costs = [row.costs[cell.key] for row in compared for cell in row.done if cell.key in row.costs]
+    undisturbed = not any(cost.get("shared") for cost in costs)
+    return undisturbed and len({_circumstances(cost) for cost in costs}) == 1
+
+
+def _circumstances(cost: Mapping[str, Any]) -> str:
+    """Name the machine of a cell and what else ran on it."""
+    at_once = cost.get("workers") or 1
+    beside = f", {at_once} cells at once" if at_once > 1 else ""
+    other = ", shared with other work" if cost.get("shared") else ""
+    return f"{cost.get('machine', 'an unnamed machine')}{beside}{other}"

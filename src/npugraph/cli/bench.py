@@ -209,6 +209,13 @@ def run_plan(
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Least time between two checkpoints of a cell.", min=0)
     ] = 30.0,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared",
+            help="Other work runs on this machine meanwhile: mark the seconds as not comparable.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the cells of a plan that are not finished yet, each in a process of its own.
@@ -226,7 +233,7 @@ def run_plan(
     read, store = Plan.read(plan), Store(out)
     cells = choose(read, store, only or (), retry_failed)
     place = (work or out / "work").resolve()
-    how = Circumstances(place, device, workers, plan, checkpoint_seconds)
+    how = Circumstances(place, device, workers, plan, checkpoint_seconds, shared)
     _announce(read.name, cells, store, device)
     try:
         runner, at_once = _runner(how, cluster, threads)
