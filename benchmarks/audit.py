@@ -173,7 +173,10 @@ def _mean(values: NDArray[Any]) -> float | None:
 
 
 def judge_missing(found: Audit, truth: Truth, test: torch.Tensor) -> dict[str, Any]:
-    """Compare the proposed facts with the removed ones; test facts are true, too."""
+    """Compare the proposed facts with the removed ones; test facts are true, too.
+
+    The share of missing facts is that of the removed and the test facts among all true ones.
+    """
     sizes = found.graph.num_entities, found.graph.num_relations
     removed = TripleIndex(truth.removed, *sizes).contains(found.proposed.facts).numpy()
     held_out = TripleIndex(test, *sizes).contains(found.proposed.facts).numpy()
@@ -184,7 +187,12 @@ def judge_missing(found: Audit, truth: Truth, test: torch.Tensor) -> dict[str, A
         facts = found.proposed.facts[torch.from_numpy(mine)].to(system.device)
         plain[mine] = system.score(facts).cpu().numpy()
     by_score = np.argsort(-plain, kind="stable")[: len(listed)]
+    stored = len(found.collected.facts) - len(truth.planted)
+    lacking = len(truth.removed) + len(test)
+    share = found.missing_share
     return {
+        "true_share": lacking / (stored + lacking),
+        "share": None if share is None else share._asdict(),
         "proposed": len(removed),
         "listed": len(listed),
         "removed": len(truth.removed),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from audit_samples import WRONG, rows
@@ -160,12 +159,14 @@ def test_a_wide_interval_is_said(done: Audit) -> None:
     assert not any("only known to lie" in line for line in narrow)
 
 
-def test_missing_facts_that_may_all_be_wrong_are_said_to_be(done: Audit) -> None:
-    count = len(done.proposed.facts)
-    for low, warned in ((np.zeros(count), True), (np.full(count, 0.8), False)):
-        figures = {"probability": np.full(count, 0.9), "low": low, "high": np.ones(count)}
-        found = dataclasses.replace(done, proposed=dataclasses.replace(done.proposed, **figures))
-        assert any("hardly known: between 0 and 30" in line for line in warnings(found)) == warned
+def test_missing_facts_whose_number_cannot_be_told_are_warned_of(done: Audit) -> None:
+    for share, warned in ((None, True), (Estimate(0.3, 0.2, 0.4), False)):
+        found = dataclasses.replace(done, missing_share=share)
+        line = f"found again to tell how many of the {len(done.missing)} proposed missing facts"
+        assert any(line in warning for warning in warnings(found)) == warned
+        assert summary(found)["missing_share"] == (None if share is None else 0.3)
+        shown = health(found).missing
+        assert (None if shown is None else (shown.value, shown.low, shown.high)) == share
 
 
 def test_entities_of_one_fact_are_warned_of(done: Audit) -> None:

@@ -305,6 +305,25 @@ def test_odd_graphs_are_judged(graph: KnowledgeGraph) -> None:
         assert ((values >= 0) & (values <= 1)).all()
 
 
+def test_held_out_facts_that_are_found_again_judge_the_missing_ones(done: Audit) -> None:
+    # On so small a graph too few are found again, and proposals are judged as stored facts are.
+    assert done.missing_share is None
+    # Who knows somebody is known by them; a sixth of that is not stored.
+    rng = np.random.default_rng(0)
+    pairs = sorted({tuple(sorted(rng.choice(100, 2, replace=False).tolist())) for _ in range(700)})
+    both = [(f"p{x}", "knows", f"p{y}") for a, b in pairs for x, y in ((a, b), (b, a))]
+    missing = set(both[::6])
+    graph = graph_of([fact for fact in both if fact not in missing])
+    found = audit(graph, dataclasses.replace(QUICK, recipe="inverse-rule", folds=3, missing=100))
+    assert found.missing_share is not None
+    value, low, high = found.missing_share
+    assert low < 1 / 6 < high
+    assert value == pytest.approx(1 / 6, abs=0.05)
+    assert set(facts_of(found.missing)[:80]) <= missing
+    assert found.missing["probability"].to_numpy()[:80].mean() > 0.6
+    assert not graph.index().contains(found.proposed.facts).any()
+
+
 def test_no_missing_facts_are_wanted() -> None:
     found = audit(graph_of(people(12)), dataclasses.replace(QUICK, missing=0))
     assert len(found.missing) == len(found.proposed.facts) == 0

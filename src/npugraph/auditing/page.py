@@ -73,7 +73,7 @@ def _settings(audit: Audit) -> tuple[Setting, ...]:
 
 
 def health(audit: Audit) -> Health:
-    """Return the estimated share of wrong facts, of all and by relation."""
+    """Return the estimated shares of wrong facts, of all and by relation, and of missing ones."""
     beta = audit.priors.beta
     wrong = Estimate(1 - beta.value, 1 - beta.high, 1 - beta.low)
     relation = audit.collected.facts[:, 1].numpy()
@@ -87,10 +87,11 @@ def health(audit: Audit) -> Health:
         )
         estimate = Estimate(value, low, high) if mine.sum() >= RARE else None
         rows.append(RelationHealth(labels.label(int(number)), int(mine.sum()), estimate))
+    missing = None if audit.missing_share is None else Estimate(*audit.missing_share)
     if audit.priors.identifiable:
-        return Health(wrong, "", tuple(rows))
+        return Health(wrong, "", tuple(rows), missing)
     unknown = tuple(dataclasses.replace(row, wrong=None) for row in rows)
-    return Health(None, audit.priors.reason, unknown)
+    return Health(None, audit.priors.reason, unknown, missing)
 
 
 def warnings(audit: Audit) -> tuple[str, ...]:
@@ -108,12 +109,11 @@ def warnings(audit: Audit) -> tuple[str, ...]:
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
             f"{1 - beta.low:.1%}; probabilities move with it."
         )
-    low, high = (float(audit.missing[name].to_numpy().sum()) for name in ("low", "high"))
-    if high - low > len(audit.missing) / 2:
+    if len(audit.missing) and audit.missing_share is None:
         found.append(
-            f"How many of the {len(audit.missing):,} proposed missing facts are true is hardly "
-            f"known: between {low:,.0f} and {high:,.0f}. Trust the order of that list, not its "
-            "probabilities; of a graph that lacks nothing, none is true."
+            "Too few held-out facts were found again to tell how many of the "
+            f"{len(audit.missing):,} proposed missing facts are true. Trust the order of that "
+            "list, not its probabilities; of a graph that lacks nothing, none is true."
         )
     counts = np.bincount(audit.collected.facts[:, 1].numpy())
     rare = int(((counts > 0) & (counts < RARE)).sum())
@@ -262,6 +262,13 @@ def _collection(audit: Audit) -> tuple[Coefficient, ...]:
     )
 
 
+def _missing_share(audit: Audit) -> dict[str, float | None]:
+    """Return the share of the true facts that are not stored; None where it cannot be told."""
+    share = audit.missing_share or (None, None, None)
+    names = ("missing_share", "missing_share_low", "missing_share_high")
+    return dict(zip(names, share, strict=True))
+
+
 def summary(audit: Audit) -> dict[str, Any]:
     """Return the figures of an audit for JSON and the terminal."""
     beta, alpha = audit.priors.beta, audit.priors.alpha
@@ -283,6 +290,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "expected_wrong_low": float((1 - audit.suspects["high"].to_numpy()).sum()),
         "expected_wrong_high": float((1 - audit.suspects["low"].to_numpy()).sum()),
         "quarantined": len(audit.quarantine),
+        **_missing_share(audit),
         "missing": len(audit.missing),
         "expected_true": float(audit.missing["probability"].to_numpy().sum()),
         "expected_true_low": float(audit.missing["low"].to_numpy().sum()),

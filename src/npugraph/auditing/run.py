@@ -23,12 +23,13 @@ from npugraph.explain import Explainer, Explanation
 from npugraph.features import FEATURES
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
 from npugraph.noise import NoiseProfile
-from npugraph.priors import Priors
+from npugraph.priors import Estimate, Priors
+from npugraph.recovery import judge_proposals
 from npugraph.rules import RuleSet, mine
 from npugraph.seeds import number
 from npugraph.settings import TrainSettings
 from npugraph.train import fit
-from npugraph.verdict import Sample, reach_verdict
+from npugraph.verdict import Sample, Verdict, reach_verdict
 
 if TYPE_CHECKING:
     from npugraph.report import ReportData
@@ -72,6 +73,7 @@ class Audit:
         priors: the estimated shares of true facts.
         collected: judgement of the distinct collected facts.
         proposed: judgement of the proposed missing facts.
+        missing_share: share of the true facts that are not stored, or None where it cannot be told.
         protected: bool [n], distinct collected facts that must not be suspected.
         chosen: validation MRR of each training setting that was tried.
     """
@@ -86,6 +88,7 @@ class Audit:
     collected: Judgement
     proposed: Judgement
     protected: NDArray[np.bool_]
+    missing_share: Estimate | None = None
     chosen: tuple[tuple[dict[str, Any], float], ...] = ()
 
     @cached_property
@@ -308,8 +311,7 @@ def _judge(
         seed=settings.seed,
     )
     say("missing", {})
-    candidates, of_fold, values = _candidates(fitted, settings)
-    proposed = verdict.stack.score(values, of_fold) if len(values) else np.zeros(0)
+    proposed, missing_share = _proposals(fitted, settings, verdict)
     mask = np.zeros(len(fitted.collected.facts), dtype=bool)
     if protected is not None:
         guarded = TripleIndex(protected, graph.num_entities, graph.num_relations)
@@ -326,10 +328,9 @@ def _judge(
         collected=Judgement(
             fitted.collected.facts, fold, score, *verdict.probability(score, collected=True)
         ),
-        proposed=Judgement(
-            candidates, of_fold, proposed, *verdict.probability(proposed, collected=False)
-        ),
+        proposed=proposed,
         protected=mask,
+        missing_share=missing_share,
         chosen=chosen,
     )
 
@@ -344,22 +345,45 @@ def _sample(judged: Judged) -> Sample:
     )
 
 
-def _candidates(
-    fitted: CrossFit, settings: AuditSettings
-) -> tuple[Tensor, NDArray[np.int64], Floats]:
-    """Return candidates for missing facts [m, 3], whose system found them, and their features."""
+def _proposals(
+    fitted: CrossFit, settings: AuditSettings, verdict: Verdict
+) -> tuple[Judgement, Estimate | None]:
+    """Return facts that are not stored, judged, and the share of the true facts that they are.
+
+    Where too few held-out facts are found again to learn from, they are judged as stored ones are.
+    """
+    facts, fold, features = _found(fitted, settings)
+    key = fitted.folds.graph.index().key(facts)
+    stored = fitted.folds.graph.index().contains(facts)
+    # One system may find a fact by its head, another by its tail: the first one judges it.
+    first = first_of_each(key)
+    kept = first[~stored[first]].numpy()
+    found = judge_proposals(features, fold, stored.numpy(), seed=settings.seed)
+    if found is not None:
+        judged = (found.score, found.probability, found.low, found.high)
+        missing_share = found.missing_share(len(fitted.systems))
+        return Judgement(facts[kept], fold[kept], *(v[kept] for v in judged)), missing_share
+    score = verdict.stack.score(features[kept], fold[kept])
+    probability = verdict.probability(score, collected=False)
+    return Judgement(facts[kept], fold[kept], score, *probability), None
+
+
+def _found(fitted: CrossFit, settings: AuditSettings) -> tuple[Tensor, NDArray[np.int64], Floats]:
+    """Return what each system proposes [m, 3], whose proposal it is, and the features.
+
+    A system knows nothing of the facts of its own fold: it may find them again.
+    """
     facts, folds, features = [], [], []
-    graph = fitted.folds.graph
-    count = len(fitted.systems) if settings.missing else 0
+    cut = fitted.folds
+    count = cut.count if settings.missing else 0
     for fold in range(count):
         most = max(20 * settings.missing // count, 1000)
-        made = propose(fitted.systems[fold], graph, fold, count, settings.per_question, most)
+        others = cut.graph.select(cut.fold != fold)
+        made = propose(fitted.systems[fold], others, fold, count, settings.per_question, most)
         facts.append(made)
         folds.append(torch.full((len(made),), fold))
-        features.append(fitted.comparison(fold, settings.compared, settings.seed).features(made))
+        comparison = fitted.comparison(fold, settings.compared, settings.seed)
+        features.append(comparison.features(made).cpu())
     if not facts:
-        return fitted.collected.facts[:0], np.zeros(0, dtype=np.int64), np.zeros((0, 1))
-    made = torch.cat(facts)
-    # One system may find a fact by its head, another by its tail: the first one judges it.
-    kept = first_of_each(graph.index().key(made))
-    return made[kept], torch.cat(folds)[kept].numpy(), torch.cat(features).cpu()[kept].numpy()
+        return cut.graph.facts[:0], np.zeros(0, dtype=np.int64), np.zeros((0, len(FEATURES)))
+    return torch.cat(facts), torch.cat(folds).numpy(), torch.cat(features).numpy()

@@ -258,9 +258,15 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         f"{result['expected_wrong']:,.0f} should be wrong ({result['expected_wrong_low']:,.0f} to "
         f"{result['expected_wrong_high']:,.0f})."
     )
+    if result["missing_share"] is not None:
+        yield (
+            f"About {result['missing_share']:.0%} of the facts like these are missing (90% "
+            f"interval {result['missing_share_low']:.0%} to {result['missing_share_high']:.0%})."
+        )
     yield (
-        f"missing.tsv: {result['missing']:,} facts that are not stored, of which "
-        f"{result['expected_true_low']:,.0f} to {result['expected_true_high']:,.0f} should be true."
+        f"missing.tsv: {result['missing']:,} facts that are not stored, of which about "
+        f"{result['expected_true']:,.0f} should be true ({result['expected_true_low']:,.0f} to "
+        f"{result['expected_true_high']:,.0f})."
     )
     yield (
         f"quarantine.tsv: the {result['quarantined']:,} facts that cleaned.tsv leaves out; "

@@ -105,21 +105,24 @@ class RelationHealth:
 
 @dataclass(frozen=True)
 class Health:
-    """The estimated share of wrong facts.
+    """The estimated shares of wrong and of missing facts.
 
     Attributes:
         wrong: share of all stored facts that is wrong, or None where it is not identifiable.
         reason: why it is not identifiable, as a sentence; needed where ``wrong`` is None.
         by_relation: the same for each relation, in any order.
+        missing: share of the true facts that is not stored, or None where it cannot be told.
     """
 
     wrong: Estimate | None
     reason: str = ""
     by_relation: tuple[RelationHealth, ...] = ()
+    missing: Estimate | None = None
 
     def __post_init__(self) -> None:
         """A missing estimate must say why."""
         _check_share(self.wrong, "The share of wrong facts")
+        _check_share(self.missing, "The share of missing facts")
         if self.wrong is None and not self.reason.strip():
             raise DataError(
                 "The share of wrong facts is None without a reason; say in Health.reason why it "
