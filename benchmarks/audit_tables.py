@@ -1,6 +1,7 @@
 """The tables of docs/audit.md from the lines of results/audit.jsonl; audit.py --table prints them.
 
-A run that was made again counts once, by its last line.
+A run that was made again counts once, by its last line; the in-training posterior, which takes long
+and was not made again each time, is taken over from the line before.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ def read(path: Path) -> list[Line]:
     for text in path.read_text(encoding="utf-8").splitlines():
         line = json.loads(text)
         how = line.get("perturbation", {})
-        seed = how.get("seed", 0)
-        runs[line["graph"], line["task"], how.get("noise"), how.get("rate"), seed] = line
+        run = (line["graph"], line["task"], how.get("noise"), how.get("rate"), how.get("seed", 0))
+        earlier = runs.get(run, {})
+        if "in_training" in earlier and "in_training" not in line:
+            line["in_training"] = earlier["in_training"]
+            line["ece_others"][IN_TRAINING] = earlier["ece_others"][IN_TRAINING]
+        runs[run] = line
     return list(runs.values())
 
 

@@ -155,10 +155,16 @@ def test_when_the_time_is_up_nothing_starts_and_nothing_fails(slow: Slow, tmp_pa
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Python's own handler of Ctrl-C, which a process started in the background does not have."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Signals as Python starts with them.
+
+    A process that was started in the background ignores Ctrl-C, and Ray, where another test has
+    started it in this process, ends it by a handler of its own.
+    """
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {kind: signal.signal(kind, handler) for kind, handler in usual.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for kind, handler in before.items():
+        signal.signal(kind, handler)
 
 
 @pytest.mark.usefixtures("interruptible")

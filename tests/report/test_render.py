@@ -231,6 +231,16 @@ def test_expected_counts_are_sums_of_probabilities() -> None:
     assert f"40 missing facts of which about {true:.0f} should be true." in text
 
 
+def test_the_share_of_missing_facts_is_shown_where_known() -> None:
+    plain = empty_report()
+    text = " ".join(Page(render_report(plain)).text.split())
+    assert "facts of these kinds are not stored" not in text
+    known = dataclasses.replace(plain.health, missing=Estimate(0.25, 0.2, 0.4))
+    text = " ".join(Page(render_report(dataclasses.replace(plain, health=known))).text.split())
+    assert "About 25% of the true facts of these kinds are not stored" in text
+    assert "20 – 40%" in text
+
+
 def test_planted_and_removed_facts_are_shown_where_known() -> None:
     data = dataclasses.replace(
         empty_report(), planted=PlantedCheck(40, 30, 60), removed=PlantedCheck(0, 0, 0)

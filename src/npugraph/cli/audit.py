@@ -260,8 +260,9 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
     )
     if result["missing_share"] is not None:
         yield (
-            f"About {result['missing_share']:.0%} of the facts like these are missing (90% "
-            f"interval {result['missing_share_low']:.0%} to {result['missing_share_high']:.0%})."
+            f"About {result['missing_share']:.0%} of the true facts of these kinds are not stored "
+            f"(90% interval {result['missing_share_low']:.0%} to "
+            f"{result['missing_share_high']:.0%})."
         )
     yield (
         f"missing.tsv: {result['missing']:,} facts that are not stored, of which about "
