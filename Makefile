@@ -45,6 +45,7 @@ bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one mac
 
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
+	$(BIN)/python scripts/build_audit_docs.py
 
 results-docs: $(INSTALLED) ## Write docs/results.md and its figures again from the bench's results.
 	$(BIN)/python scripts/build_results_docs.py
