@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit bench-smoke bench-ranking recipe-docs world clean
+.PHONY: help install demo test lint types unit bench-smoke bench-ranking recipe-docs audit-docs results-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,8 @@ bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one mac
 
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
+
+audit-docs: $(INSTALLED) ## Put the tables of docs/audit.md in place again from the measured results.
 	$(BIN)/python scripts/build_audit_docs.py
 
 results-docs: $(INSTALLED) ## Write docs/results.md and its figures again from the bench's results.
