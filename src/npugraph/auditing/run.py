@@ -353,10 +353,10 @@ def _proposals(
     Where too few held-out facts are found again to learn from, they are judged as stored ones are.
     """
     facts, fold, features = _found(fitted, settings)
-    key = fitted.folds.graph.index().key(facts)
-    stored = fitted.folds.graph.index().contains(facts)
+    index = fitted.folds.graph.index()
+    stored = index.contains(facts)
     # One system may find a fact by its head, another by its tail: the first one judges it.
-    first = first_of_each(key)
+    first = first_of_each(index.key(facts))
     kept = first[~stored[first]].numpy()
     found = judge_proposals(features, fold, stored.numpy(), seed=settings.seed)
     if found is not None:
