@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from npugraph.calibration import DensityRatio
 from npugraph.priors import Estimate
 from npugraph.seeds import number
 from npugraph.trees import Trees
@@ -98,18 +99,12 @@ def judge_proposals(
         )
         score[~others] = trees.log_odds(features[~others])
     share = _stored_share(score, stored)
-    again = _calibrated(score, stored)
-    middle, high, low = (_true(again, c) for c in share)
+    # P(stored) / P(not stored), rising with the score.
+    ratio = DensityRatio.fit(score[stored], score[~stored])(score)
+    odds = ratio * stored.sum() / (~stored).sum()
+    middle, high, low = (np.minimum(odds * (1 - c) / c, 1.0) for c in share)
     # Where c is nearly 1 a little more or less of it makes all the difference: no end is the truth.
     return Recovery(score, (low + middle + high) / 3, low, high, share)
-
-
-def _calibrated(score: Floats, stored: Bools) -> Floats:
-    """Return the share of stored proposals as a rising function of the score: [n]."""
-    from sklearn.isotonic import IsotonicRegression
-
-    found: Floats = IsotonicRegression(out_of_bounds="clip").fit_transform(score, stored)
-    return found
 
 
 def _stored_share(score: Floats, stored: Bools) -> Estimate:
@@ -133,10 +128,3 @@ def _stored_share(score: Floats, stored: Bools) -> Estimate:
         max(float(low) * (1 - MISMATCH), half),
         min(float(high) * (1 + MISMATCH), 1.0),
     )
-
-
-def _true(again: Floats, share: float) -> Floats:
-    """Return P(true | not stored) from P(stored) [n] and c."""
-    odds = again / np.maximum(1 - again, 1e-9)
-    found: Floats = np.minimum(odds * (1 - share) / share, 1.0)
-    return found
