@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from npugraph import gpu
+import kernel_checks
 from npugraph.datasets import bundled
 from npugraph.evaluation import evaluate
 from npugraph.graph import TripleIndex
@@ -11,8 +11,7 @@ from npugraph.ranking import rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph import NPUGraphSettings
-from npugraph.scorers import ComplEx, DistMult, RotatE, TransE, bilinear, gathered_perceptron
-from npugraph.scorers.distance import _distances_with_gradient, distances
+from npugraph.scorers import ComplEx, DistMult, RotatE, TransE, bilinear
 from npugraph.settings import make_settings
 from npugraph.train import fit
 
@@ -121,41 +120,12 @@ def test_recorded_steps_of_a_recipe_equal_plain_steps(recipe):
 
 
 def test_kernels_of_distances_equal_the_plain_operations():
-    rng = torch.Generator().manual_seed(0)
-    for groups, share, count, half in ((64, 1, 128, 200), (4, 16, 50, 100)):
-        points = torch.randn(groups, share, 2 * half, generator=rng).cuda()
-        entities = torch.randn(groups, count, 2 * half, generator=rng).cuda()
-        assert gpu.usable(points, entities)
-        slope = torch.randn(groups, share, count, generator=rng).cuda()
-        found = []
-        for function in (distances, _distances_with_gradient):
-            inputs = points.clone().requires_grad_(), entities.clone().requires_grad_()
-            out = function(*inputs, "modulus")
-            found.append((out.detach(), *torch.autograd.grad((out * slope).sum(), inputs)))
-        for ours, plain in zip(*found, strict=True):
-            torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
+    kernel_checks.check_distances("cuda", ((64, 1, 128, 200), (4, 16, 50, 100)), 1e-4)
+    kernel_checks.check_scores("cuda")
 
 
 def test_kernels_of_perceptrons_equal_the_plain_operations():
-    rng = torch.Generator().manual_seed(0)
-    for rows, count, width, entities in ((256, 26, 512, 1000), (64, 400, 130, 77)):
-        parts = [torch.randn(rows, width, generator=rng).cuda() for _ in range(2)]
-        table = torch.randn(entities, width, generator=rng).cuda()
-        ids = torch.randint(entities, (rows, count), generator=rng).cuda()
-        slope = torch.randn(rows, count, generator=rng).cuda()
-        assert gpu.usable(table)
-        found = []
-        for kernel in (True, False):
-            base, weight, rows_of = (x.clone().requires_grad_() for x in (*parts, table))
-            if kernel:
-                out = gathered_perceptron(base, rows_of, ids, weight)
-            else:
-                hidden = torch.relu(base.unsqueeze(1) + rows_of[ids])
-                out = (hidden * weight.unsqueeze(1)).sum(2)
-            gradients = torch.autograd.grad((out * slope).sum(), (base, rows_of, weight))
-            found.append((out.detach(), *gradients))
-        for ours, plain in zip(*found, strict=True):
-            torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-3)
+    kernel_checks.check_perceptrons("cuda", ((256, 26, 512, 1000), (64, 400, 130, 77)), 1e-4)
 
 
 def test_products_with_an_odd_number_of_entities_are_the_same():

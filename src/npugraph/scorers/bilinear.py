@@ -108,7 +108,7 @@ def _misaligned(query: Tensor, entities: Tensor) -> bool:
 
 
 class AlignedProducts(torch.autograd.Function):
-    """``query @ entities.T``, worked out with as many rows more as make their number even."""
+    """``query @ entities.T``, worked out with rows of zeros up to a multiple of ALIGNED."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, entities: Tensor) -> Tensor:
