@@ -57,8 +57,6 @@ from npugraph.settings import make_settings, parse_assignments
 from npugraph.train import fit
 from readings import COMMON, DROPOUT
 
-# Of nPUGraph's running posterior; the plan's cells do without.
-MOMENTUM = 0.9
 RESULTS = Path(__file__).parent / "results" / "audit.jsonl"
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating]
@@ -102,10 +100,9 @@ def in_training(found: Audit, name: str, device: str) -> tuple[Floats, dict[str,
     order = torch.randperm(len(graph), generator=generator(found.settings.seed, "in-training"))
     cut = max(1, round(0.02 * len(graph)))
     train, valid, test = (graph.select(order[p]) for p in (slice(cut, None), slice(cut), slice(0)))
-    planned = Plan.read("table-0.3").system("nPUGraph").settings
+    chosen = {**COMMON, "dropout": DROPOUT[name]} if name in DROPOUT else _planned()
     values = {
-        **({**COMMON, "dropout": DROPOUT[name]} if name in DROPOUT else planned),
-        "posterior_momentum": MOMENTUM,
+        **chosen,
         "beta": min(max(found.priors.beta.value, 1e-3), 1 - 1e-3),
         "seed": found.settings.seed,
         "device": device,
@@ -123,6 +120,12 @@ def in_training(found: Audit, name: str, device: str) -> tuple[Floats, dict[str,
         "settings": dataclasses.asdict(settings),
     }
     return found_true.cpu().double().numpy(), how
+
+
+def _planned() -> dict[str, Any]:
+    """Return the plan's settings of nPUGraph, but with the recipe's own running posterior."""
+    planned = Plan.read("table-0.3").system("nPUGraph").settings
+    return {name: value for name, value in planned.items() if name != "posterior_momentum"}
 
 
 def judge_other(probability: Floats, true: Bools) -> dict[str, float]:
@@ -394,6 +397,10 @@ def _command(arguments: list[str]) -> str:
     return " ".join(["python benchmarks/audit.py", *arguments])
 
 
+# What is asked of a graph, by option; without one, facts are planted and removed.
+TASKS = {"negatives": with_negatives, "confidence": with_confidence, "published": as_published}
+
+
 def main() -> None:
     """Run one audit and append its result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -401,9 +408,8 @@ def main() -> None:
     parser.add_argument("--noise", choices=KINDS, default="random")
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--negatives", action="store_true")
-    parser.add_argument("--confidence", action="store_true")
-    parser.add_argument("--published", action="store_true")
+    for name in TASKS:
+        parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument(
         "--in-training", action="store_true", help="train nPUGraph, too: slow on large graphs"
     )
@@ -421,15 +427,8 @@ def main() -> None:
     if arguments.synthetic:
         result = on_synthetic(arguments, settings)
     else:
-        task = (
-            with_negatives
-            if arguments.negatives
-            else with_confidence
-            if arguments.confidence
-            else as_published
-            if arguments.published
-            else perturbed
-        )
+        asked = [task for name, task in TASKS.items() if getattr(arguments, name)]
+        task = asked[0] if asked else perturbed
         result = task(arguments.graph, arguments, settings)
     cuda = torch.cuda.is_available() and arguments.device != "cpu"
     cpu = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"

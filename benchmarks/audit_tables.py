@@ -178,9 +178,10 @@ def large(lines: list[Line]) -> list[str]:
     return rows
 
 
+TABLES = (detection, calibration, missing, large)
+
+
 def all_tables(path: Path) -> str:
     """Return every table, as Markdown."""
     lines = read(path)
-    return "\n\n".join(
-        "\n".join(table(lines)) for table in (detection, calibration, missing, large)
-    )
+    return "\n\n".join("\n".join(table(lines)) for table in TABLES)

@@ -17,11 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from audit_tables import calibration, detection, large, missing, read  # noqa: E402
+from audit_tables import TABLES, read  # noqa: E402
 
 PAGE = ROOT / "docs" / "audit.md"
 RESULTS = ROOT / "benchmarks" / "results" / "audit.jsonl"
-TABLES = (detection, calibration, missing, large)
 
 
 def page(text: str) -> str:
@@ -29,12 +28,11 @@ def page(text: str) -> str:
     lines = read(RESULTS)
     for table in TABLES:
         name, rows = table.__name__, "\n".join(table(lines))
-        marked = re.compile(rf"<!-- table: {name} -->\n(?:\|.*\n)*<!-- end -->\n")
-        # Nothing in the tables is a reference to a group, but a backslash would be taken for one.
-        made = f"<!-- table: {name} -->\n{rows}\n<!-- end -->\n".replace("\\", r"\\")
-        text, found = marked.subn(made, text)
-        if found != 1:
+        places = re.findall(rf"<!-- table: {name} -->\n(?:\|.*\n)*<!-- end -->\n", text)
+        if len(places) != 1:
+            found = len(places)
             raise SystemExit(f"{PAGE}: there are {found} places for the table {name!r}, not one.")
+        text = text.replace(places[0], f"<!-- table: {name} -->\n{rows}\n<!-- end -->\n")
     return text
 
 
