@@ -118,5 +118,7 @@ def test_one_bench_a_folder(tmp_path: Path) -> None:
     second = pytest.raises(RunError, match="Another bench is running in")
     with Store(tmp_path).alone(), second, Store(tmp_path).alone():
         pass
+    # The first one is gone: the folder is free again.
     with Store(tmp_path).alone():
-        pass
+        Store(tmp_path).add({"key": "a"})
+    assert list(Store(tmp_path).results()) == ["a"]

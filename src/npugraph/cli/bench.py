@@ -25,6 +25,65 @@ OutOption = Annotated[Path, typer.Option(help="Folder of results.jsonl and costs
 DeviceOption = Annotated[
     str | None, typer.Option(help="cpu, cuda, ... in place of the plan's.", show_default=False)
 ]
+WorkersOption = Annotated[
+    int, typer.Option(help="Cells at once, on one GPU too; on each, with --cluster.", min=1)
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="CPU threads a cell. Default: the cores, shared evenly.",
+        min=1,
+        show_default=False,
+    ),
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY",
+        help="Run this cell, finished or not; first digits suffice. May be repeated.",
+    ),
+]
+RetryOption = Annotated[
+    bool, typer.Option("--retry-failed", help="Run the cells again that failed.")
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on a Ray cluster: its address, 'auto', or 'local' for this machine alone.",
+        show_default=False,
+    ),
+]
+LimitOption = Annotated[
+    float | None,
+    typer.Option(help="A cell that takes longer has failed.", min=0, show_default=False),
+]
+StopOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Then stop, and keep the checkpoints of cells that run.",
+        min=0,
+        show_default=False,
+    ),
+]
+WorkOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of checkpoints and perturbed graphs. Default: 'work' in --out.",
+        show_default=False,
+    ),
+]
+CheckpointOption = Annotated[
+    float, typer.Option(help="Least time between two checkpoints of a cell.", min=0)
+]
+SharedOption = Annotated[
+    bool,
+    typer.Option(
+        "--shared",
+        help="Other work runs on this machine meanwhile: mark the seconds as not comparable.",
+    ),
+]
 DEFAULT_OUT = Path("out/bench")
 
 
@@ -156,66 +215,17 @@ def merge(
 def run_plan(
     plan: PlanArgument,
     out: OutOption = DEFAULT_OUT,
-    workers: Annotated[
-        int, typer.Option(help="Cells at once, on one GPU too; on each, with --cluster.", min=1)
-    ] = 1,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            help="CPU threads a cell. Default: the cores, shared evenly.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Run this cell, finished or not; first digits suffice. May be repeated.",
-        ),
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run the cells again that failed.")
-    ] = False,
+    workers: WorkersOption = 1,
+    threads: ThreadsOption = None,
+    only: OnlyOption = None,
+    retry_failed: RetryOption = False,
     device: DeviceOption = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Run on a Ray cluster: its address, 'auto', or 'local' for this machine alone.",
-            show_default=False,
-        ),
-    ] = None,
-    limit_seconds: Annotated[
-        float | None,
-        typer.Option(help="A cell that takes longer has failed.", min=0, show_default=False),
-    ] = None,
-    stop_after: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Then stop, and keep the checkpoints of cells that run.",
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of checkpoints and perturbed graphs. Default: 'work' in --out.",
-            show_default=False,
-        ),
-    ] = None,
-    checkpoint_seconds: Annotated[
-        float, typer.Option(help="Least time between two checkpoints of a cell.", min=0)
-    ] = 30.0,
-    shared: Annotated[
-        bool,
-        typer.Option(
-            "--shared",
-            help="Other work runs on this machine meanwhile: mark the seconds as not comparable.",
-        ),
-    ] = False,
+    cluster: ClusterOption = None,
+    limit_seconds: LimitOption = None,
+    stop_after: StopOption = None,
+    work: WorkOption = None,
+    checkpoint_seconds: CheckpointOption = 30.0,
+    shared: SharedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the cells of a plan that are not finished yet, each in a process of its own.
