@@ -85,6 +85,27 @@ def test_other_settings_of_the_same_recipe() -> None:
     assert guess([one_cell("umls", "rotate")], past)[0][2] == "unknown"
 
 
+def test_the_start_of_a_process_is_not_scaled_and_the_ranking_by_the_test_facts() -> None:
+    small, large = (one_cell("umls", "distmult", d=10, epochs=n, negatives=9) for n in (4, 12))
+    past = [(small, {"seconds": {"train": 5.0, "rank": 2.0, "total": 10.0}})]
+    assert guess([large], past)[0][0] == pytest.approx(3 + 5 * 3 + 2)
+    wider = one_cell("umls", "distmult", d=20, epochs=4, negatives=9)
+    assert guess([wider], past)[0][0] == pytest.approx(3 + 5 * 2 + 2 * 2)
+
+
+def test_only_the_cells_nearest_in_size_count() -> None:
+    tiny, small, mine = (one_cell("umls", "distmult", d=d) for d in (4, 20, 40))
+    past = [(tiny, {"seconds": 9.0}), (small, {"seconds": 10.0})]
+    assert guess([mine], past)[0] == (pytest.approx(20.0), pytest.approx(20.0), "same recipe")
+
+
+def test_nothing_is_said_from_far_away() -> None:
+    tiny, mine = one_cell("umls", "distmult", d=1), one_cell("umls", "distmult", d=31)
+    assert module.FARTHEST == 30
+    assert guess([mine], [(tiny, {})]) == [(None, None, "unknown")]
+    assert guess([tiny], [(mine, {})]) == [(None, None, "unknown")]
+
+
 def test_what_stopped_early_is_scaled_to_all_epochs() -> None:
     cell, other = one_cell_of(seed=0, rate=0.1), one_cell_of(seed=1, rate=0.1)
     results = {other.key: {**made_up(other), "epochs": 2}}

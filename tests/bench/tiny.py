@@ -59,11 +59,15 @@ def made_up(cell: Cell, mrr: float = 0.5) -> dict[str, Any]:
     return result_line(cell, {**figures, "metrics": metrics, "epochs": cell.settings["epochs"]})
 
 
-def made_up_cost(cell: Cell, seconds: float = 10.0, **changes: Any) -> dict[str, Any]:
-    """A line of costs that was never measured."""
+def made_up_cost(
+    cell: Cell, seconds: float | dict[str, float] = 10.0, **changes: Any
+) -> dict[str, Any]:
+    """A line of costs that was never measured: seconds of training alone, or of each part."""
+    if not isinstance(seconds, dict):
+        seconds = {"train": seconds, "rank": 0.0, "total": seconds}
     cost = {
         "key": cell.key,
-        "seconds": {"train": seconds, "rank": 0.0, "total": seconds},
+        "seconds": seconds,
         "machine": "made-up processor",
         "workers": 1,
     }

@@ -5,7 +5,8 @@ What is known of a cell decides, the best source first:
 - ``known``: this very cell was run on such a machine.
 - ``same settings``: cells of the same system on the same graph, with another seed or rate.
 - ``measured``: a few steps and a few rankings, timed now, times how many there will be.
-- ``same recipe``: other settings or another graph, by the numbers that an epoch touches.
+- ``same recipe``: other settings or another graph, by the numbers that an epoch touches. Only
+  the cells nearest in size count, and none that is ``FARTHEST`` times larger or smaller.
 - ``unknown``.
 
 All but the first count every epoch: a cell that stops early, by patience, takes less.
@@ -47,6 +48,8 @@ WARMUP_STEPS = 5
 STEP_SECONDS = 1.0
 MOST_STEPS = 50
 RANKED_FACTS = 256
+# So many times more work, or less, and another cell says nothing: seconds do not grow that evenly.
+FARTHEST = 30.0
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,8 @@ class _Past:
     """A cell that was run: what it was and what it took."""
 
     line: Mapping[str, Any]
-    seconds: float
-    share: float
+    seconds: Mapping[str, float]
+    workers: int
     shared: bool
 
 
@@ -115,9 +118,7 @@ class _Seen:
             cost = costs.get(key)
             if line["status"] != "done" or cost is None or machine not in cost["machine"]:
                 continue
-            seconds = float(cost["seconds"]["total"])
-            share = seconds / cost["workers"]
-            past = _Past(line, seconds, share, bool(cost.get("shared")))
+            past = _Past(line, cost["seconds"], cost["workers"], bool(cost.get("shared")))
             seen.by_key[key] = past
             seen.by_settings.setdefault(_group(line), []).append(past)
             seen.by_recipe.setdefault(line["recipe"], []).append(past)
@@ -126,20 +127,17 @@ class _Seen:
     def estimate(self, cell: Cell) -> Estimate:
         if cell.key in self.by_key:
             past = self.by_key[cell.key]
-            return Estimate(cell, past.seconds, past.share, "known")
-        me = {
-            "recipe": cell.recipe,
-            "graph": cell.graph,
-            "rate": cell.rate,
-            "settings": cell.settings,
-        }
+            seconds = past.seconds["total"]
+            return Estimate(cell, seconds, seconds / past.workers, "known")
+        me = cell.to_json()
         sources: tuple[tuple[Basis, list[_Past]], ...] = (
             ("same settings", self.by_settings.get(_group(me), [])),
             ("same recipe", self.by_recipe.get(cell.recipe, [])),
         )
         for basis, found in sources:
-            if found:
-                return _scaled(cell, me, found, basis)
+            near = _nearest(me, found)
+            if near:
+                return _scaled(cell, me, near, basis)
         return Estimate(cell, None, None, "unknown")
 
 
@@ -149,33 +147,59 @@ def _group(line: Mapping[str, Any]) -> str:
     return json.dumps([line["recipe"], line["graph"], settings], sort_keys=True)
 
 
-def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:
-    """Take the mean of other cells, each scaled by how much more there is to do here."""
+def _nearest(me: Mapping[str, Any], found: list[_Past]) -> list[_Past]:
+    """Return the cells whose training is nearest in size, if any is within ``FARTHEST``."""
     # Those that ran beside other work took longer, and count only where there are no others.
     found = [past for past in found if not past.shared] or found
-    mine = _numbers(me, cell.settings["epochs"])
+    away = [abs(math.log(_work(me) / _work(past.line))) for past in found]
+    least = min(away, default=math.inf)
+    if least > math.log(FARTHEST):
+        return []
+    return [past for past, far in zip(found, away, strict=True) if far <= least + 1e-9]
+
+
+def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:
+    """Take the mean of other cells, each scaled by how much more there is to do here."""
+    guesses = [_scaled_seconds(me, past) for past in found]
+    shares = [guess / past.workers for guess, past in zip(guesses, found, strict=True)]
+    return Estimate(cell, sum(guesses) / len(found), sum(shares) / len(found), basis)
+
+
+def _scaled_seconds(me: Mapping[str, Any], past: _Past) -> float:
+    """Return what a cell would have taken as ``me``: its start as it is, the rest by its size."""
+    train, rank, total = (float(past.seconds[name]) for name in ("train", "rank", "total"))
     # What stopped early did not do all its epochs.
-    ratios = [mine / _numbers(past.line, past.line["epochs"]) for past in found]
-    pairs = list(zip(ratios, found, strict=True))
-    seconds = sum(ratio * past.seconds for ratio, past in pairs) / len(pairs)
-    share = sum(ratio * past.share for ratio, past in pairs) / len(pairs)
-    return Estimate(cell, seconds, share, basis)
+    epochs = float(past.line["settings"]["epochs"] / past.line["epochs"])
+    training = train * epochs * _work(me) / _work(past.line)
+    ranking = rank * _ranked_work(me) / _ranked_work(past.line)
+    start = max(0.0, total - train - rank)
+    return start + training + ranking
 
 
-def _numbers(line: Mapping[str, Any], epochs: int) -> float:
-    """Return about how many numbers a training touches: facts, candidates, width, epochs."""
+def _work(line: Mapping[str, Any]) -> float:
+    """Return about how many numbers all epochs touch: facts, candidates, width."""
     settings = line["settings"]
     candidates = settings.get("negatives", 0) or _entities(line["graph"])
     facts = _train_facts(line["graph"], line["rate"])
-    return float(epochs * facts * (1 + candidates) * settings.get("d", 1))
+    return float(settings["epochs"] * facts * (1 + candidates) * settings.get("d", 1))
+
+
+def _ranked_work(line: Mapping[str, Any]) -> float:
+    """Return about how many numbers ranking the test facts touches."""
+    entities, facts = _entities(line["graph"]), _counts(line["graph"])["test"]
+    return float(facts * entities * line["settings"].get("d", 1))
+
+
+def _counts(graph: str) -> Mapping[str, int]:
+    """Return the number of facts in each part of a graph."""
+    if graph in CATALOGUE:
+        return CATALOGUE[graph].counts
+    return {name: len(part) for name, part in resolve(graph).parts().items()}
 
 
 def _train_facts(graph: str, rate: float) -> float:
     """Return about how many training facts a graph has after the perturbation."""
-    if graph in CATALOGUE:
-        counts = CATALOGUE[graph].counts
-    else:
-        counts = {name: len(part) for name, part in resolve(graph).parts().items()}
+    counts = _counts(graph)
     if rate == 0:
         return counts["train"]
     drawn = PerturbSettings(rate)
