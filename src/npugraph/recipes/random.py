@@ -38,18 +38,19 @@ class RandomSystem(Model):
 
     def score(self, facts: Tensor) -> Tensor:
         """Score facts [..., 3]: float64 [...]."""
-        mixed = torch.full_like(facts[..., 0], self.key)
-        for column in facts.unbind(-1):
-            mixed = _mix(mixed ^ column)
-        return _shift(mixed, 11).double() / 2**53
+        return self._hash(*facts.unbind(-1))
 
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing ``side`` of queries [q]: [q, E]."""
         entities = torch.arange(self.num_entities, device=known.device)
-        given, asked = known.unsqueeze(1), entities.expand(len(known), -1)
-        given, by = given.expand_as(asked), relation.unsqueeze(1).expand_as(asked)
-        head, tail = (given, asked) if side == "tail" else (asked, given)
-        return self.score(torch.stack([head, by, tail], -1))
+        given, by = known.unsqueeze(1), relation.unsqueeze(1)
+        head, tail = (given, entities) if side == "tail" else (entities, given)
+        return self._hash(head, by, tail)
+
+    def _hash(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """Return an even number in [0, 1) for each fact; what is broadcast is mixed once."""
+        mixed = _mix(_mix(_mix(head ^ self.key) ^ relation) ^ tail)
+        return _shift(mixed, 11).double() / 2**53
 
 
 def _mix(value: Tensor) -> Tensor:
