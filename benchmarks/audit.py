@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -43,13 +43,12 @@ from npugraph.calibration import (
     ece,
     posterior_collected,
 )
-from npugraph.crossfit import KINDS
 from npugraph.datasets import load, locate
 from npugraph.detection import auroc, average_precision
 from npugraph.features import FEATURES
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
 from npugraph.io import ReadOptions, read_table
-from npugraph.perturb import PerturbSettings, perturb
+from npugraph.perturb import Noise, PerturbSettings, perturb
 from npugraph.priors import best_bin
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator
@@ -158,6 +157,7 @@ def judge(found: Audit, true: Bools, arguments: argparse.Namespace) -> dict[str,
         "in_interval": bool(beta.low <= true.mean() <= beta.high),
         "identifiable": found.priors.identifiable,
         "profile": found.profile.share,
+        "wrong_end": found.wrong_end,
         "auroc": auroc(true, judged.score),
         "average_precision": average_precision(~true, -judged.score),
         "auroc_single": auroc(true, score),
@@ -405,7 +405,7 @@ def main() -> None:
     """Run one audit and append its result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("graph", nargs="?", default="umls")
-    parser.add_argument("--noise", choices=KINDS, default="random")
+    parser.add_argument("--noise", choices=get_args(Noise), default="random")
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
     for name in TASKS:

@@ -20,7 +20,7 @@ SIGMOID = "sigmoid of the score"
 PLATT = "Platt, guessed base rate .9"
 SINGLE = "one score, isotonic, best-bin priors"
 GRAPHS = ("fb15k-237", "wn18", "codex-s", "umls", "kinships")
-NOISES = ("random", "one-sided", "typed")
+NOISES = ("random", "one-sided", "wrong-tail", "typed")
 
 Line = dict[str, Any]
 Key = tuple[str, str, float]

@@ -90,6 +90,22 @@ def test_what_is_said(audited: tuple[Path, Result]) -> None:
     assert "planted" not in done.stdout
 
 
+def test_wrong_facts_at_one_end_are_told(data_root: Path, tmp_path: Path) -> None:
+    noisy, facts = tmp_path / "noisy", tmp_path / "facts.tsv"
+    npugraph("perturb", "umls", "--noise", "wrong-tail", "--out", noisy)
+    parts = [(noisy / f"{part}.tsv").read_text(encoding="utf-8") for part in ("train", "valid")]
+    facts.write_text("".join(parts), encoding="utf-8")
+    fast = ("--set", "d=64", "--set", "epochs=15", "--set", "n3=0.03", "--set", "missing=0")
+    done = npugraph("audit", facts, "--out", tmp_path / "audit", "--device", "cpu", *fast)
+    assert "Nearly all of them seem to be wrong at the tail." in done.stdout
+    page = (tmp_path / "audit" / "report.html").read_text(encoding="utf-8")
+    assert "wrong at the <strong>tail</strong>" in page
+    planted = {tuple(row[:3]) for row in lines(noisy / "truth.tsv") if row[3] == "planted"}
+    listed = [tuple(row[:3]) for row in lines(tmp_path / "audit" / "suspects.tsv")[1:]]
+    assert len(listed) == 100
+    assert sum(fact in planted for fact in listed) > 80
+
+
 def test_cleaned_and_quarantine_are_the_rows_of_the_file(audited: tuple[Path, Result]) -> None:
     out, _ = audited
     kept, taken = lines(out / "cleaned.tsv"), lines(out / "quarantine.tsv")

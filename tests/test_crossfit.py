@@ -104,17 +104,22 @@ def test_pools_hold_no_collected_fact_and_are_what_they_say(
 ) -> None:
     index = graph.index()
     facts = index.facts()[::2]
-    pool = draw_pool(facts, index, kind, generator(0, "test"))
+    pool, replaced = draw_pool(facts, index, kind, generator(0, "test"))
     assert len(pool) > len(facts) / 2
     assert not index.contains(pool).any()
     assert int(pool.min()) >= 0
-    assert torch.equal(pool, draw_pool(facts, index, kind, generator(0, "test")))
+    again = draw_pool(facts, index, kind, generator(0, "test"))
+    assert torch.equal(pool, again[0])
+    assert torch.equal(replaced, again[1])
     if kind == "random":
+        assert replaced.tolist() == [-1] * len(pool)
         return
-    # Either the head or the tail is new, the rest is that of a given fact.
+    # Either the head or the tail is new, as it says, and the rest is that of a given fact.
+    assert set(replaced.tolist()) == {0, 2}
     known = {tuple(fact) for fact in facts.tolist()}
     left, right = {(h, r) for h, r, _ in known}, {(r, t) for _, r, t in known}
-    assert all((h, r) in left or (r, t) in right for h, r, t in pool.tolist())
+    assert all((h, r) in left for h, r, _ in pool[replaced == 2].tolist())
+    assert all((r, t) in right for _, r, t in pool[replaced == 0].tolist())
     assert any((h, r) not in left for h, r, _ in pool.tolist())
     assert any((r, t) not in right for _, r, t in pool.tolist())
     if kind == "typed":
@@ -126,7 +131,7 @@ def test_pools_hold_no_collected_fact_and_are_what_they_say(
 def test_random_facts_are_drawn_from_all_names(graph: KnowledgeGraph) -> None:
     index = graph.index()
     facts = index.facts().repeat(20, 1)
-    pool = draw_pool(facts, index, "random", generator(0, "test"))
+    pool, _ = draw_pool(facts, index, "random", generator(0, "test"))
     for column, count in enumerate((graph.num_entities, graph.num_relations, graph.num_entities)):
         shares = torch.bincount(pool[:, column], minlength=count) / len(pool)
         assert int(pool[:, column].max()) == count - 1
@@ -137,7 +142,7 @@ def test_a_typed_end_comes_from_all_facts_of_the_relation() -> None:
     # One fact is given, but the relation has eight: its other entities must turn up.
     index = anonymous(torch.tensor([[i, 0, 8 + i] for i in range(8)]), 20, 2).index()
     facts = index.facts()[:1].repeat(200, 1)
-    pool = draw_pool(facts, index, "typed", generator(0, "test"))
+    pool, _ = draw_pool(facts, index, "typed", generator(0, "test"))
     assert set(pool[:, 0].tolist()) == set(range(8))
     assert set(pool[:, 2].tolist()) == set(range(8, 16))
 
@@ -146,7 +151,7 @@ def test_a_full_graph_has_no_pool() -> None:
     every = torch.cartesian_prod(torch.arange(3), torch.arange(2), torch.arange(3))
     index = TripleIndex(every, 3, 2)
     for kind in KINDS:
-        assert draw_pool(every, index, kind, generator(0, "test")).shape == (0, 3)
+        assert draw_pool(every, index, kind, generator(0, "test"))[0].shape == (0, 3)
 
 
 def test_pools_are_capped(graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from npugraph.perturb import (
 
 Fact = tuple[int, int, int]
 NUM_ENTITIES, NUM_RELATIONS = 40, 4
-NOISES = ("random", "one-sided", "typed")
+NOISES = ("random", "one-sided", "typed", "wrong-tail")
 
 
 def as_set(facts: Tensor) -> set[Fact]:
@@ -130,6 +130,15 @@ def test_one_sided_noise_changes_one_side_of_a_true_fact() -> None:
     _, truth = perturb(splits, PerturbSettings(rate=0.7, added_share=0.9, noise="one-sided"))
     true = given_facts(splits)
     assert all(replaced_one_side(fact, true) for fact in as_set(truth.planted))
+
+
+def test_wrong_tails_leave_head_and_relation_of_a_true_fact() -> None:
+    splits = make_splits()
+    _, truth = perturb(splits, PerturbSettings(rate=0.7, added_share=0.9, noise="wrong-tail"))
+    kept = {(head, relation) for head, relation, _ in given_facts(splits)}
+    assert all((head, relation) in kept for head, relation, _ in as_set(truth.planted))
+    # Any entity may be put there.
+    assert len(truth.planted[:, 2].unique()) > NUM_ENTITIES / 2
 
 
 def test_typed_noise_takes_entities_seen_in_that_place() -> None:
@@ -321,7 +330,7 @@ def test_the_description_counts_and_quotes_the_paper() -> None:
         ({"rate": float("nan")}, "rate=nan must"),
         ({"added_share": 1.1}, "added_share=1.1 must"),
         ({"train_share": -1}, "train_share=-1 must"),
-        ({"noise": "tped"}, "noise='tped' must be one of random, one-sided, typed"),
+        ({"noise": "tped"}, "noise='tped' must be one of random, one-sided, typed, wrong-tail"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(values: dict[str, object], message: str) -> None:

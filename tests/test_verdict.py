@@ -69,15 +69,58 @@ def test_a_given_beta_stands() -> None:
 
 def test_a_missing_kind_and_a_missing_fold_are_no_obstacle() -> None:
     collected, true, pools = made("random", 0.9, seed=5, facts=500)
-    empty = Sample(*(getattr(pools["typed"], name)[:0] for name in Sample.__annotations__))
+    empty = pools["typed"].select(np.zeros(500, dtype=bool))
     verdict = reach_verdict(collected, {"random": pools["random"], "typed": empty})
     assert verdict.profile.weight == {"random": 1.0, "typed": 0.0}
     assert verdict.priors.beta.value == pytest.approx(true.mean(), abs=0.03)
     # A pool that has no facts of one fold.
     kept = pools["random"].fold != 0
-    part = Sample(*(getattr(pools["random"], name)[kept] for name in Sample.__annotations__))
+    part = pools["random"].select(kept)
     verdict = reach_verdict(collected, {"random": pools["random"], "one-sided": part})
     assert np.isfinite(verdict.stack.collected).all()
+
+
+def ended(wrong: tuple[str, ...], seed: int, facts: int = 4000) -> tuple[Sample, np.ndarray, dict]:
+    """Make facts that are wrong at one end or another: feature 0 tells heads, feature 1 tails."""
+    rng = np.random.default_rng(seed)
+
+    def at(end: np.ndarray) -> Sample:
+        features = rng.normal(size=(len(end), 2)) + 6.0
+        features[end == 0, 0] -= 5.0
+        features[end == 2, 1] -= 5.0
+        fold, relation = (rng.integers(0, size, len(end)) for size in (2, 5))
+        return Sample(features, fold, relation, features.mean(1), end)
+
+    true = rng.random(facts) < 0.95
+    place = rng.choice([{"head": 0, "tail": 2}[end] for end in wrong], facts)
+    pool = at(rng.choice([0, 2], facts))
+    return at(np.where(true, -1, place)), true, {"one-sided": pool}
+
+
+@pytest.mark.parametrize("end", ["head", "tail"])
+def test_wrong_facts_at_one_end_are_told_and_counted(end: str) -> None:
+    collected, true, pools = ended((end,), seed=1)
+    verdict = reach_verdict(collected, pools)
+    assert verdict.wrong_end == end
+    assert set(verdict.profile.weight) == {"one-sided, head", "one-sided, tail"}
+    assert verdict.profile.weight[f"one-sided, {end}"] > 0.95
+    beta = verdict.priors.beta
+    assert verdict.priors.identifiable
+    assert beta.low <= true.mean() <= beta.high
+    assert beta.value == pytest.approx(true.mean(), abs=0.01)
+    # Without the ends half of the pool hides what there is.
+    blind = reach_verdict(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
+    assert blind.wrong_end is None
+    assert abs(blind.priors.beta.value - true.mean()) > 2 * abs(beta.value - true.mean())
+
+
+def test_pools_stay_whole_where_both_ends_are_wrong() -> None:
+    collected, _, pools = ended(("head", "tail"), seed=2)
+    verdict = reach_verdict(collected, pools)
+    whole = reach_verdict(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
+    assert verdict.wrong_end is None
+    assert verdict.priors.beta == whole.priors.beta
+    np.testing.assert_array_equal(verdict.stack.collected, whole.stack.collected)
 
 
 def test_features_that_tell_nothing_are_called_so() -> None:

@@ -72,13 +72,17 @@ def make_folds(graph: KnowledgeGraph, count: int, seed: int) -> Folds:
     return Folds(graph.select(first), fold, count)
 
 
-def draw_pool(facts: Tensor, index: TripleIndex, kind: Kind, rng: torch.Generator) -> Tensor:
+def draw_pool(
+    facts: Tensor, index: TripleIndex, kind: Kind, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Draw about one uncollected fact for each fact [n, 3]; those that are collected drop out.
 
     ``random`` draws head, relation and tail evenly. ``one-sided`` replaces one end of the fact by
-    any entity, ``typed`` by one that is seen at that end of that relation.
+    any entity, ``typed`` by one that is seen at that end of that relation. Returns the facts
+    [m, 3] and which of their ends was replaced [m]: 0 the head, 2 the tail, -1 all of it.
     """
     count = len(facts)
+    slot = torch.full((count,), -1)
     sizes = (index.num_entities, index.num_relations, index.num_entities)
     drawn = torch.stack([torch.randint(n, (count,), generator=rng) for n in sizes], 1)
     if kind != "random":
@@ -91,8 +95,8 @@ def draw_pool(facts: Tensor, index: TripleIndex, kind: Kind, rng: torch.Generato
             new = torch.where(slot == 0, heads, tails)
         drawn = facts.clone()
         drawn[torch.arange(count), slot] = new
-    fresh: Tensor = drawn[~index.contains(drawn)]
-    return fresh
+    fresh = ~index.contains(drawn)
+    return drawn[fresh], slot[fresh]
 
 
 def _seen(known: Tensor, relation: Tensor, index: TripleIndex, rng: torch.Generator) -> Tensor:
@@ -110,11 +114,13 @@ class Judged:
         facts: int64 [n, 3].
         fold: int64 [n].
         features: float32 [n, len(FEATURES)].
+        replaced: int64 [n], the end that was replaced in a fact of a pool: 0, 2 or -1 for none.
     """
 
     facts: Tensor
     fold: Tensor
     features: Tensor
+    replaced: Tensor
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,8 @@ def cross_fit(
         _fit_fold(cut, fold, recipe, settings, valid_share, seed, out, report).system
         for fold in range(folds)
     )
-    empty = Judged(cut.graph.facts, cut.fold, torch.empty(len(cut.graph), len(FEATURES)))
+    features = torch.empty(len(cut.graph), len(FEATURES))
+    empty = Judged(cut.graph.facts, cut.fold, features, torch.full_like(cut.fold, -1))
     fitted = CrossFit(cut, systems, empty, {})
     pools: dict[Kind, list[Judged]] = {kind: [] for kind in KINDS}
     for fold in range(folds):
@@ -182,9 +189,9 @@ def cross_fit(
             # Enough to learn from; a large graph needs no pool of its own size.
             rng = generator(seed, "pool", kind, fold)
             some = mine[torch.randperm(len(mine), generator=rng)[: POOL // folds]]
-            pool = draw_pool(some, index, kind, rng)
+            pool, replaced = draw_pool(some, index, kind, rng)
             found = comparison.features(pool).cpu()
-            pools[kind].append(Judged(pool, torch.full((len(pool),), fold), found))
+            pools[kind].append(Judged(pool, torch.full((len(pool),), fold), found, replaced))
     return replace(fitted, pools={kind: _join(parts) for kind, parts in pools.items()})
 
 

@@ -27,7 +27,7 @@ from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, distinct_tails, 
 from npugraph.io import write_splits, write_table, write_text
 from npugraph.seeds import generator
 
-Noise = Literal["random", "one-sided", "typed"]
+Noise = Literal["random", "one-sided", "typed", "wrong-tail"]
 TRUTH_COLUMNS = ["head", "relation", "tail", "kind"]
 
 # Train and valid facts in the paper's table of datasets. They do not follow from its own text.
@@ -56,7 +56,7 @@ class PerturbSettings:
         noise: where a planted fact comes from. ``random``: head, relation and tail are drawn
             evenly from the whole space of triples; ``one-sided``: a true fact with its head or
             tail replaced by any entity; ``typed``: replaced by an entity that the graph has in
-            that place of that relation.
+            that place of that relation; ``wrong-tail``: as ``one-sided``, but always the tail.
         added_share: share of the flips that plant a false fact; the rest remove a true one.
         train_share: share of the perturbed facts that become train; the rest become valid.
         seed: every draw follows from it.
@@ -181,8 +181,10 @@ def _drawer(
     def corrupted(count: int, rng: torch.Generator) -> Tensor:
         facts = merged[torch.randint(len(merged), (count,), generator=rng)]
         slot = torch.randint(2, (count,), generator=rng)
+        if noise == "wrong-tail":
+            slot = torch.ones_like(slot)
         chance = torch.rand(count, generator=rng, dtype=torch.float64)
-        if noise == "one-sided":
+        if noise != "typed":
             new = (chance * num_entities).long()
         else:
             heads, tails = (

@@ -23,6 +23,10 @@ Ints = NDArray[np.int64]
 
 # The kind whose plain scores are compared with those of the collected facts, by relation.
 PLAIN_KIND = "one-sided"
+# The ends of a fact by their place in it.
+ENDS = {0: "head", 2: "tail"}
+# So many times more wrong facts at one end than elsewhere, and the ends are told apart.
+ONE_ENDED = 3.0
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,25 @@ class Sample:
         fold: [n], the fold whose system judged the fact.
         relation: [n].
         score: [n], the plain score of that system.
+        replaced: [n], which end of an uncollected fact was replaced: a key of ENDS, or -1 for
+            none. None where nobody knows.
     """
 
     features: Floats
     fold: Ints
     relation: Ints
     score: Floats
+    replaced: Ints | None = None
+
+    def select(self, kept: NDArray[np.bool_]) -> Sample:
+        """Return the facts that are ``kept`` [n]."""
+        return Sample(
+            self.features[kept],
+            self.fold[kept],
+            self.relation[kept],
+            self.score[kept],
+            None if self.replaced is None else self.replaced[kept],
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,7 @@ class Verdict:
         priors: the shares of true facts.
         ratio: the density ratio p_collected / p_uncollected of that score.
         unknown: share of the collected facts that are true and yet score like wrong ones.
+        wrong_end: the end at which nearly all wrong facts are wrong, or None.
     """
 
     profile: NoiseProfile
@@ -59,6 +77,7 @@ class Verdict:
     priors: Priors
     ratio: DensityRatio
     unknown: float = PriorSettings.unknown / 2
+    wrong_end: str | None = None
 
     def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
         """Return the probability that facts of these scores [n] are true, and its 90% interval.
@@ -108,15 +127,14 @@ def reach_verdict(
         alpha: known share of true facts among the uncollected ones, or None.
         seed: every draw follows from it.
     """
-    arrays = {kind: (pool.features, pool.fold) for kind, pool in pools.items()}
-    profile = noise_profile(collected.features, collected.fold, arrays, seed=seed)
-    stacked = stack(collected.features, collected.fold, arrays, profile.weight, seed=seed)
+    pools, profile, wrong_end = profile_pools(collected, pools, seed)
+    stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, seed=seed)
     rng = np.random.default_rng(number(seed, "pool"))
     places = mixed_pool(stacked.pools, profile.weight, rng)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
     settings = PriorSettings(seed=seed)
     priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, settings=settings)
-    plain = pools.get(PLAIN_KIND)
+    plain = pools.get(_name(PLAIN_KIND, wrong_end))
     if beta is None and plain is not None and len(plain.score):
         other = estimate_priors(
             collected.score,
@@ -126,7 +144,58 @@ def reach_verdict(
             settings=settings,
         )
         priors = agree(priors, other)
-    return Verdict(profile, stacked, priors, DensityRatio.fit(stacked.collected, pool))
+    ratio = DensityRatio.fit(stacked.collected, pool)
+    return Verdict(profile, stacked, priors, ratio, wrong_end=wrong_end)
+
+
+def profile_pools(
+    collected: Sample, pools: Mapping[str, Sample], seed: int = 0
+) -> tuple[Mapping[str, Sample], NoiseProfile, str | None]:
+    """Estimate the noise profile; where one end alone is wrong, of pools that are cut by end.
+
+    Where only tails are wrong, a pool with heads replaced as well would look half empty, and hide
+    what there is. Where both are wrong, whole pools are better: there is less to estimate.
+
+    Returns the pools, their profile and the end that is wrong, or None.
+    """
+    cut = _by_end(pools)
+    if len(cut) > len(pools):
+        profile = noise_profile(collected.features, collected.fold, _arrays(cut), seed=seed)
+        wrong_end = _wrong_end(profile)
+        if wrong_end is not None:
+            return cut, profile, wrong_end
+    return pools, noise_profile(collected.features, collected.fold, _arrays(pools), seed=seed), None
+
+
+def _arrays(pools: Mapping[str, Sample]) -> dict[str, tuple[Floats, Ints]]:
+    return {kind: (pool.features, pool.fold) for kind, pool in pools.items()}
+
+
+def _name(kind: str, end: str | None) -> str:
+    return kind if end is None else f"{kind}, {end}"
+
+
+def _by_end(pools: Mapping[str, Sample]) -> dict[str, Sample]:
+    """Cut every pool that has facts with either end replaced into one an end."""
+    cut: dict[str, Sample] = {}
+    for kind, pool in pools.items():
+        replaced = np.zeros(0) if pool.replaced is None else pool.replaced
+        if all((replaced == place).any() for place in ENDS):
+            cut |= {_name(kind, end): pool.select(replaced == place) for place, end in ENDS.items()}
+        else:
+            cut[kind] = pool
+    return cut
+
+
+def _wrong_end(profile: NoiseProfile) -> str | None:
+    """Return the end at which nearly all wrong facts are wrong, or None."""
+    at = {
+        end: sum(share for kind, share in profile.share.items() if kind.endswith(f", {end}"))
+        for end in ENDS.values()
+    }
+    most = max(at, key=at.__getitem__)
+    elsewhere = sum(profile.share.values()) - at[most]
+    return most if at[most] > ONE_ENDED * elsewhere else None
 
 
 def agree(priors: Priors, other: Priors) -> Priors:

@@ -169,6 +169,12 @@ def test_missing_facts_whose_number_cannot_be_told_are_warned_of(done: Audit) ->
         assert (None if shown is None else (shown.value, shown.low, shown.high)) == share
 
 
+def test_the_end_that_is_wrong_is_passed_on_where_the_share_is_known(done: Audit) -> None:
+    found = with_priors(dataclasses.replace(done, wrong_end="tail"), Estimate(0.9, 0.89, 0.91))
+    assert health(found).wrong_end == summary(found)["wrong_end"] == "tail"
+    assert done.wrong_end is health(done).wrong_end is None
+
+
 def test_entities_of_one_fact_are_warned_of(done: Audit) -> None:
     ends = [end for h, _, t in set(rows()) for end in (h, t)]
     lonely = sum(ends.count(end) == 1 for end in set(ends))

@@ -89,7 +89,7 @@ def health(audit: Audit) -> Health:
         rows.append(RelationHealth(labels.label(int(number)), int(mine.sum()), estimate))
     missing = None if audit.missing_share is None else Estimate(*audit.missing_share)
     if audit.priors.identifiable:
-        return Health(wrong, "", tuple(rows), missing)
+        return Health(wrong, "", tuple(rows), missing, audit.wrong_end)
     unknown = tuple(dataclasses.replace(row, wrong=None) for row in rows)
     return Health(None, audit.priors.reason, unknown, missing)
 
@@ -284,6 +284,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "wrong_share_low": 1 - beta.high,
         "wrong_share_high": 1 - beta.low,
         "alpha": alpha.value,
+        "wrong_end": audit.wrong_end,
         "noise_profile": {k: round(v, 5) for k, v in audit.profile.share.items()},
         "suspects": len(audit.suspects),
         "expected_wrong": float((1 - audit.suspects["probability"].to_numpy()).sum()),

@@ -74,6 +74,8 @@ class Audit:
         collected: judgement of the distinct collected facts.
         proposed: judgement of the proposed missing facts.
         missing_share: share of the true facts that are not stored, or None where it cannot be told.
+        wrong_end: ``head`` or ``tail`` where nearly all wrong facts are wrong there; None where
+            they are not, or where the share of wrong facts cannot be told.
         protected: bool [n], distinct collected facts that must not be suspected.
         chosen: validation MRR of each training setting that was tried.
     """
@@ -89,6 +91,7 @@ class Audit:
     proposed: Judgement
     protected: NDArray[np.bool_]
     missing_share: Estimate | None = None
+    wrong_end: str | None = None
     chosen: tuple[tuple[dict[str, Any], float], ...] = ()
 
     @cached_property
@@ -317,6 +320,7 @@ def _judge(
         guarded = TripleIndex(protected, graph.num_entities, graph.num_relations)
         mask = guarded.contains(fitted.collected.facts).numpy()
     fold, score = fitted.collected.fold.numpy(), verdict.stack.collected
+    told = settings.beta is None and verdict.priors.identifiable
     return Audit(
         graph=graph,
         name=name,
@@ -331,6 +335,7 @@ def _judge(
         proposed=proposed,
         protected=mask,
         missing_share=missing_share,
+        wrong_end=verdict.wrong_end if told else None,
         chosen=chosen,
     )
 
@@ -342,6 +347,7 @@ def _sample(judged: Judged) -> Sample:
         judged.fold.numpy(),
         judged.facts[:, 1].numpy(),
         judged.features[:, columns].mean(1).numpy(),
+        judged.replaced.numpy(),
     )
 
 

@@ -109,7 +109,7 @@ def perturb(
     ] = None,
     rate: Annotated[float, typer.Option(help="Share of the facts to flip (ptb_rate).")] = 0.3,
     noise: Annotated[
-        str, typer.Option(help="Planted facts: random, one-sided or typed.")
+        str, typer.Option(help="Planted facts: random, one-sided, typed or wrong-tail.")
     ] = "random",
     added_share: Annotated[
         float, typer.Option(help="Share of the flips that plant a false fact.")

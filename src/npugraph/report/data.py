@@ -112,12 +112,14 @@ class Health:
         reason: why it is not identifiable, as a sentence; needed where ``wrong`` is None.
         by_relation: the same for each relation, in any order.
         missing: share of the true facts that is not stored, or None where it cannot be told.
+        wrong_end: the end, head or tail, at which nearly all wrong facts are wrong, or None.
     """
 
     wrong: Estimate | None
     reason: str = ""
     by_relation: tuple[RelationHealth, ...] = ()
     missing: Estimate | None = None
+    wrong_end: str | None = None
 
     def __post_init__(self) -> None:
         """A missing estimate must say why."""
