@@ -247,6 +247,7 @@ def test_another_graph_is_said_to_be_another_graph() -> None:
         "seeds", "MRR here", "MRR paper", "H@100 here"
     ]  # fmt: skip
     assert column(block.parts[0], "H@100 paper")["RotatE"] == "0.1115"
+    assert block.title.startswith("Twitter-ego, two relations (another graph than the paper's), ")
     assert any("twitter-ego is another graph than the paper's Twitter" in n for n in block.notes)
 
 

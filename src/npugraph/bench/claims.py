@@ -15,7 +15,7 @@ from npugraph.bench.summary import (
     sweeps,
     timed_alike,
 )
-from npugraph.bench.tables import PAPER_FILTER, graph_title, p_value
+from npugraph.bench.tables import PAPER_FILTER, beside_paper, graph_title, p_value
 
 Verdict = Literal["agrees", "disagrees", "undecided", "not run"]
 # All claims are about MRR under the filter that the paper's figures go with.
@@ -110,8 +110,7 @@ def findings(everything: Sequence[Row]) -> list[Finding]:
 
 
 def _at(graph: str, rate: float) -> str:
-    other = " (another graph)" if graph in paper.STAND_INS else ""
-    return f"{graph_title(graph)}{other}, {rate:g}"
+    return f"{beside_paper(graph)}, {rate:g}"
 
 
 def _compare(first: Row, second: Row) -> tuple[Verdict, str]:

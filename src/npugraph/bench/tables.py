@@ -70,6 +70,16 @@ def graph_title(graph: str) -> str:
     return CATALOGUE[graph].title if graph in CATALOGUE else graph
 
 
+def beside_paper(graph: str) -> str:
+    """Return how to call a graph beside the paper's figures, which may be of another one.
+
+    >>> beside_paper("wn18")
+    'WN18'
+    """
+    other = " (another graph than the paper's)" if graph in paper.STAND_INS else ""
+    return f"{graph_title(graph)}{other}"
+
+
 def _state(everything: Sequence[Row]) -> str:
     """Say how many cells have run."""
     cells = {cell.key for row in everything for cell in row.cells}
@@ -99,7 +109,7 @@ def _block(plan: Plan, compared: Sequence[Row]) -> Block:
     if not any(row.done for row in in_order):
         # One grid that says so is enough.
         del parts[1:]
-    title = f"{graph_title(cell.graph)}, {_rate(cell.rate, cell.noise)}"
+    title = f"{beside_paper(cell.graph)}, {_rate(cell.rate, cell.noise)}"
     notes = block_notes(in_order, comparisons)
     return Block(title, tuple(parts), notes, _commands(plan, in_order))
 
