@@ -13,7 +13,7 @@ from npugraph.errors import DataError
 from npugraph.noise import NoiseProfile
 from npugraph.priors import Estimate, Priors
 from npugraph.stacking import Stack
-from npugraph.verdict import Sample, Verdict, agree, reach_verdict
+from npugraph.verdict import Sample, Verdict, agree, profile_pools, reach_verdict
 
 KINDS = ("random", "one-sided", "typed")
 CENTRES = {"true": (6.0, 6.0), "random": (0.0, 0.0), "one-sided": (0.0, 3.5), "typed": (3.5, 0.0)}
@@ -80,7 +80,9 @@ def test_a_missing_kind_and_a_missing_fold_are_no_obstacle() -> None:
     assert np.isfinite(verdict.stack.collected).all()
 
 
-def ended(wrong: tuple[str, ...], seed: int, facts: int = 4000) -> tuple[Sample, np.ndarray, dict]:
+def ended(
+    wrong: tuple[str, ...], seed: int, facts: int = 4000, beta: float = 0.95
+) -> tuple[Sample, np.ndarray, dict]:
     """Make facts that are wrong at one end or another: feature 0 tells heads, feature 1 tails."""
     rng = np.random.default_rng(seed)
 
@@ -91,7 +93,7 @@ def ended(wrong: tuple[str, ...], seed: int, facts: int = 4000) -> tuple[Sample,
         fold, relation = (rng.integers(0, size, len(end)) for size in (2, 5))
         return Sample(features, fold, relation, features.mean(1), end)
 
-    true = rng.random(facts) < 0.95
+    true = rng.random(facts) < beta
     place = rng.choice([{"head": 0, "tail": 2}[end] for end in wrong], facts)
     pool = at(rng.choice([0, 2], facts))
     return at(np.where(true, -1, place)), true, {"one-sided": pool}
@@ -112,6 +114,30 @@ def test_wrong_facts_at_one_end_are_told_and_counted(end: str) -> None:
     blind = reach_verdict(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
     assert blind.wrong_end is None
     assert abs(blind.priors.beta.value - true.mean()) > 2 * abs(beta.value - true.mean())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_end_is_named_where_nothing_is_wrong(seed: int) -> None:
+    collected, _, pools = ended(("tail",), seed=seed, beta=1.0)
+    assert profile_pools(collected, pools)[2] is None
+
+
+def test_a_pool_is_cut_only_by_ends_that_it_has() -> None:
+    collected, _, pools = ended(("tail",), seed=1, facts=1000)
+    whole = pools["one-sided"]
+    assert whole.replaced is not None
+    few = whole.replaced.copy()
+    few[5:] = 2
+    kept, _, end = profile_pools(collected, {"one-sided": replace(whole, replaced=few)})
+    assert list(kept) == ["one-sided"]
+    assert end is None
+    # What had no single end replaced stays a pool of its own.
+    some = np.where(np.arange(1000) < 200, -1, whole.replaced)
+    kept, profile, end = profile_pools(collected, {"one-sided": replace(whole, replaced=some)})
+    assert end == "tail"
+    assert set(kept) == set(profile.share)
+    assert {kind: len(pool.fold) for kind, pool in kept.items()}["one-sided"] == 200
+    assert sum(len(pool.fold) for pool in kept.values()) == 1000
 
 
 def test_pools_stay_whole_where_both_ends_are_wrong() -> None:

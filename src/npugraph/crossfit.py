@@ -79,7 +79,7 @@ def draw_pool(
 
     ``random`` draws head, relation and tail evenly. ``one-sided`` replaces one end of the fact by
     any entity, ``typed`` by one that is seen at that end of that relation. Returns the facts
-    [m, 3] and which of their ends was replaced [m]: 0 the head, 2 the tail, -1 all of it.
+    [m, 3] and which of their ends was replaced [m]: 0 the head, 2 the tail, -1 no single end.
     """
     count = len(facts)
     slot = torch.full((count,), -1)
@@ -114,7 +114,7 @@ class Judged:
         facts: int64 [n, 3].
         fold: int64 [n].
         features: float32 [n, len(FEATURES)].
-        replaced: int64 [n], the end that was replaced in a fact of a pool: 0, 2 or -1 for none.
+        replaced: int64 [n], which end of a fact of a pool was replaced: 0, 2, or -1, no single end.
     """
 
     facts: Tensor

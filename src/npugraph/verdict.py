@@ -27,6 +27,10 @@ PLAIN_KIND = "one-sided"
 ENDS = {0: "head", 2: "tail"}
 # So many times more wrong facts at one end than elsewhere, and the ends are told apart.
 ONE_ENDED = 3.0
+# Fewer wrong facts than this share of all say nothing about ends.
+LEAST_SHARE = 0.005
+# A pool with fewer facts of an end is not cut.
+LEAST_OF_AN_END = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Sample:
         fold: [n], the fold whose system judged the fact.
         relation: [n].
         score: [n], the plain score of that system.
-        replaced: [n], which end of an uncollected fact was replaced: a key of ENDS, or -1 for
-            none. None where nobody knows.
+        replaced: [n], which end of an uncollected fact was replaced: a key of ENDS, or -1 where
+            it was no single end. None where nobody knows.
     """
 
     features: Floats
@@ -69,7 +73,7 @@ class Verdict:
         priors: the shares of true facts.
         ratio: the density ratio p_collected / p_uncollected of that score.
         unknown: share of the collected facts that are true and yet score like wrong ones.
-        wrong_end: the end at which nearly all wrong facts are wrong, or None.
+        wrong_end: the end at which most wrong facts are wrong, or None.
     """
 
     profile: NoiseProfile
@@ -120,6 +124,8 @@ def reach_verdict(
 ) -> Verdict:
     """Judge collected facts against pools of uncollected ones, by kind of wrong fact.
 
+    Returns the profile, one score, the priors and how scores become probabilities.
+
     Args:
         collected: the collected facts.
         pools: by kind, uncollected facts.
@@ -134,7 +140,7 @@ def reach_verdict(
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
     settings = PriorSettings(seed=seed)
     priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, settings=settings)
-    plain = pools.get(_name(PLAIN_KIND, wrong_end))
+    plain = pools.get(_name(PLAIN_KIND, wrong_end), pools.get(PLAIN_KIND))
     if beta is None and plain is not None and len(plain.score):
         other = estimate_priors(
             collected.score,
@@ -158,44 +164,52 @@ def profile_pools(
 
     Returns the pools, their profile and the end that is wrong, or None.
     """
-    cut = _by_end(pools)
-    if len(cut) > len(pools):
+    cut, end_of = _by_end(pools)
+    if end_of:
         profile = noise_profile(collected.features, collected.fold, _arrays(cut), seed=seed)
-        wrong_end = _wrong_end(profile)
+        wrong_end = _wrong_end(profile, end_of)
         if wrong_end is not None:
             return cut, profile, wrong_end
     return pools, noise_profile(collected.features, collected.fold, _arrays(pools), seed=seed), None
 
 
 def _arrays(pools: Mapping[str, Sample]) -> dict[str, tuple[Floats, Ints]]:
+    """Return the features and folds of each pool."""
     return {kind: (pool.features, pool.fold) for kind, pool in pools.items()}
 
 
 def _name(kind: str, end: str | None) -> str:
+    """Return what a pool is called that was cut by end, or was not."""
     return kind if end is None else f"{kind}, {end}"
 
 
-def _by_end(pools: Mapping[str, Sample]) -> dict[str, Sample]:
-    """Cut every pool that has facts with either end replaced into one an end."""
+def _by_end(pools: Mapping[str, Sample]) -> tuple[dict[str, Sample], dict[str, str]]:
+    """Cut every pool with enough facts of either end; return the pools and the ends of the cut."""
     cut: dict[str, Sample] = {}
+    end_of: dict[str, str] = {}
     for kind, pool in pools.items():
-        replaced = np.zeros(0) if pool.replaced is None else pool.replaced
-        if all((replaced == place).any() for place in ENDS):
-            cut |= {_name(kind, end): pool.select(replaced == place) for place, end in ENDS.items()}
-        else:
+        at = {} if pool.replaced is None else {end: pool.replaced == p for p, end in ENDS.items()}
+        fewest = min((int(kept.sum()) for kept in at.values()), default=0)
+        if fewest <= LEAST_OF_AN_END * len(pool.fold):
             cut[kind] = pool
-    return cut
+            continue
+        for end, kept in at.items():
+            cut[_name(kind, end)] = pool.select(kept)
+            end_of[_name(kind, end)] = end
+        rest = ~np.any(list(at.values()), axis=0)
+        if rest.any():
+            cut[kind] = pool.select(rest)
+    return cut, end_of
 
 
-def _wrong_end(profile: NoiseProfile) -> str | None:
-    """Return the end at which nearly all wrong facts are wrong, or None."""
-    at = {
-        end: sum(share for kind, share in profile.share.items() if kind.endswith(f", {end}"))
-        for end in ENDS.values()
-    }
+def _wrong_end(profile: NoiseProfile, end_of: Mapping[str, str]) -> str | None:
+    """Return the end at which most wrong facts are wrong, or None."""
+    at = dict.fromkeys(ENDS.values(), 0.0)
+    for kind, end in end_of.items():
+        at[end] += profile.share[kind]
     most = max(at, key=at.__getitem__)
     elsewhere = sum(profile.share.values()) - at[most]
-    return most if at[most] > ONE_ENDED * elsewhere else None
+    return most if at[most] > max(ONE_ENDED * elsewhere, LEAST_SHARE) else None
 
 
 def agree(priors: Priors, other: Priors) -> Priors:

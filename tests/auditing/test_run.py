@@ -24,6 +24,8 @@ from npugraph.auditing import run as run_module
 from npugraph.auditing.settings import SEARCH
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.priors import Estimate
+from npugraph.verdict import Verdict, reach_verdict
 
 FACT = ("head", "relation", "tail")
 # A few moments; chance needs no training.
@@ -322,6 +324,33 @@ def test_held_out_facts_that_are_found_again_judge_the_missing_ones(done: Audit)
     assert set(facts_of(found.missing)[:80]) <= missing
     assert found.missing["probability"].to_numpy()[:80].mean() > 0.6
     assert not graph.index().contains(found.proposed.facts).any()
+
+
+@pytest.mark.parametrize(
+    ("high", "identifiable", "beta", "said"),
+    [
+        (0.99, True, None, "tail"),
+        (1.0, True, None, None),  # perhaps there is nothing wrong
+        (0.99, False, None, None),
+        (0.99, True, 0.9, None),
+    ],
+)
+def test_a_wrong_end_is_said_where_there_is_evidence_of_wrong_facts(
+    high: float,
+    identifiable: bool,
+    beta: float | None,
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def pretend(*samples: Any, **settings: Any) -> Verdict:
+        verdict = reach_verdict(*samples, **settings)
+        share = Estimate(0.9, 0.8, high)
+        priors = dataclasses.replace(verdict.priors, beta=share, identifiable=identifiable)
+        return dataclasses.replace(verdict, priors=priors, wrong_end="tail")
+
+    monkeypatch.setattr(run_module, "reach_verdict", pretend)
+    found = audit(graph_of(people(12)), dataclasses.replace(QUICK, missing=0, beta=beta))
+    assert found.wrong_end == said
 
 
 def test_no_missing_facts_are_wanted() -> None:

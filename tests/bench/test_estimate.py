@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,22 @@ def test_only_the_cells_nearest_in_size_count() -> None:
     assert guess([mine], past)[0] == (pytest.approx(20.0), pytest.approx(20.0), "same recipe")
 
 
+def test_a_quiet_cell_from_far_away_does_not_hide_a_busy_one_nearby() -> None:
+    far, near, mine = (one_cell("umls", "distmult", d=d) for d in (1, 32, 40))
+    past = [(far, {"seconds": 1.0}), (near, {"seconds": 8.0, "shared": True})]
+    assert guess([mine], past)[0] == (pytest.approx(10.0), pytest.approx(10.0), "same recipe")
+
+
+def test_a_cell_whose_graph_is_gone_says_nothing(tmp_path: Path) -> None:
+    there, gone = tiny_graph(tmp_path / "there"), tiny_graph(tmp_path / "gone")
+    mine, lost = one_cell(there, "distmult", d=8), one_cell(gone, "distmult", d=9)
+    past = [(lost, {"seconds": 5.0})]
+    assert guess([mine], past)[0][2] == "same recipe"
+    module._size.cache_clear()
+    shutil.rmtree(tmp_path / "gone")
+    assert guess([mine], past)[0][2] == "unknown"
+
+
 def test_nothing_is_said_from_far_away() -> None:
     tiny, mine = one_cell("umls", "distmult", d=1), one_cell("umls", "distmult", d=31)
     assert module.FARTHEST == 30
@@ -124,7 +141,7 @@ def test_the_number_of_training_facts_is_about_right(data_root: Path, rate: floa
 def test_facts_and_entities_of_a_users_graph(tmp_path: Path) -> None:
     graph = tiny_graph(tmp_path)
     assert module._train_facts(graph, 0.0) == len(resolve(graph).train)
-    assert module._entities(graph) == 40
+    assert module._size(graph).entities == 40
 
 
 def test_the_total_says_what_is_not_in_it() -> None:

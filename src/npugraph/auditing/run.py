@@ -74,8 +74,8 @@ class Audit:
         collected: judgement of the distinct collected facts.
         proposed: judgement of the proposed missing facts.
         missing_share: share of the true facts that are not stored, or None where it cannot be told.
-        wrong_end: ``head`` or ``tail`` where nearly all wrong facts are wrong there; None where
-            they are not, or where the share of wrong facts cannot be told.
+        wrong_end: ``head`` or ``tail`` where most wrong facts are wrong there; None where they are
+            not, or where it was not told from the graph that there are any.
         protected: bool [n], distinct collected facts that must not be suspected.
         chosen: validation MRR of each training setting that was tried.
     """
@@ -320,7 +320,8 @@ def _judge(
         guarded = TripleIndex(protected, graph.num_entities, graph.num_relations)
         mask = guarded.contains(fitted.collected.facts).numpy()
     fold, score = fitted.collected.fold.numpy(), verdict.stack.collected
-    told = settings.beta is None and verdict.priors.identifiable
+    priors = verdict.priors
+    told = settings.beta is None and priors.identifiable and priors.beta.high < 1
     return Audit(
         graph=graph,
         name=name,

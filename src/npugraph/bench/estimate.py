@@ -6,7 +6,7 @@ What is known of a cell decides, the best source first:
 - ``same settings``: cells of the same system on the same graph, with another seed or rate.
 - ``measured``: a few steps and a few rankings, timed now, times how many there will be.
 - ``same recipe``: other settings or another graph, by the numbers that an epoch touches. Only
-  the cells nearest in size count, and none that is ``FARTHEST`` times larger or smaller.
+  the cells nearest in size count, and none more than ``FARTHEST`` times larger or smaller.
 - ``unknown``.
 
 All but the first count every epoch: a cell that stops early, by patience, takes less.
@@ -14,6 +14,7 @@ All but the first count every epoch: a cell that stops early, by patience, takes
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import subprocess
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -125,6 +126,7 @@ class _Seen:
         return seen
 
     def estimate(self, cell: Cell) -> Estimate:
+        """Return what a cell will take, by the best that is known."""
         if cell.key in self.by_key:
             past = self.by_key[cell.key]
             seconds = past.seconds["total"]
@@ -149,13 +151,21 @@ def _group(line: Mapping[str, Any]) -> str:
 
 def _nearest(me: Mapping[str, Any], found: list[_Past]) -> list[_Past]:
     """Return the cells whose training is nearest in size, if any is within ``FARTHEST``."""
+    mine = _work(me)
+    away = [(abs(math.log(mine / _work(past.line))), past) for past in found if _is_there(past)]
+    near = [(far, past) for far, past in away if far <= math.log(FARTHEST)]
     # Those that ran beside other work took longer, and count only where there are no others.
-    found = [past for past in found if not past.shared] or found
-    away = [abs(math.log(_work(me) / _work(past.line))) for past in found]
-    least = min(away, default=math.inf)
-    if least > math.log(FARTHEST):
-        return []
-    return [past for past, far in zip(found, away, strict=True) if far <= least + 1e-9]
+    near = [(far, past) for far, past in near if not past.shared] or near
+    least = min((far for far, _ in near), default=0.0)
+    return [past for far, past in near if far <= least + 1e-9]
+
+
+def _is_there(past: _Past) -> bool:
+    """Tell whether the graph of a cell can still be read."""
+    try:
+        return bool(_size(past.line["graph"]).entities)
+    except NpugraphError:
+        return False
 
 
 def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:
@@ -179,36 +189,39 @@ def _scaled_seconds(me: Mapping[str, Any], past: _Past) -> float:
 def _work(line: Mapping[str, Any]) -> float:
     """Return about how many numbers all epochs touch: facts, candidates, width."""
     settings = line["settings"]
-    candidates = settings.get("negatives", 0) or _entities(line["graph"])
+    candidates = settings.get("negatives", 0) or _size(line["graph"]).entities
     facts = _train_facts(line["graph"], line["rate"])
     return float(settings["epochs"] * facts * (1 + candidates) * settings.get("d", 1))
 
 
 def _ranked_work(line: Mapping[str, Any]) -> float:
     """Return about how many numbers ranking the test facts touches."""
-    entities, facts = _entities(line["graph"]), _counts(line["graph"])["test"]
-    return float(facts * entities * line["settings"].get("d", 1))
-
-
-def _counts(graph: str) -> Mapping[str, int]:
-    """Return the number of facts in each part of a graph."""
-    if graph in CATALOGUE:
-        return CATALOGUE[graph].counts
-    return {name: len(part) for name, part in resolve(graph).parts().items()}
+    size = _size(line["graph"])
+    return float(size.facts["test"] * size.entities * line["settings"].get("d", 1))
 
 
 def _train_facts(graph: str, rate: float) -> float:
     """Return about how many training facts a graph has after the perturbation."""
-    counts = _counts(graph)
+    facts = _size(graph).facts
     if rate == 0:
-        return counts["train"]
+        return facts["train"]
     drawn = PerturbSettings(rate)
     kept = 1 - rate * (1 - drawn.added_share) + rate * drawn.added_share
-    return drawn.train_share * kept * (counts["train"] + counts["valid"])
+    return drawn.train_share * kept * (facts["train"] + facts["valid"])
 
 
-def _entities(graph: str) -> int:
-    return CATALOGUE[graph].entities if graph in CATALOGUE else resolve(graph).num_entities
+class _Size(NamedTuple):
+    entities: int
+    facts: Mapping[str, int]
+
+
+@functools.cache
+def _size(graph: str) -> _Size:
+    """Return the entities of a graph and the facts of its parts; a file is read once."""
+    if graph in CATALOGUE:
+        return _Size(CATALOGUE[graph].entities, CATALOGUE[graph].counts)
+    splits = resolve(graph)
+    return _Size(splits.num_entities, {name: len(part) for name, part in splits.parts().items()})
 
 
 def measure(

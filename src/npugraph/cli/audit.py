@@ -254,7 +254,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
             f"interval {result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
         )
         if result["wrong_end"] is not None:
-            yield f"Nearly all of them seem to be wrong at the {result['wrong_end']}."
+            yield f"Most of them seem to be wrong at the {result['wrong_end']}."
     yield (
         f"suspects.tsv: {result['suspects']:,} facts to review, of which about "
         f"{result['expected_wrong']:,.0f} should be wrong ({result['expected_wrong_low']:,.0f} to "

@@ -48,7 +48,7 @@ class RandomSystem(Model):
         return self._hash(head, by, tail)
 
     def _hash(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """Return an even number in [0, 1) for each fact; what is broadcast is mixed once."""
+        """Return numbers spread evenly over [0, 1); what is broadcast is mixed once."""
         mixed = _mix(_mix(_mix(head ^ self.key) ^ relation) ^ tail)
         return _shift(mixed, 11).double() / 2**53
 

@@ -112,7 +112,7 @@ class Health:
         reason: why it is not identifiable, as a sentence; needed where ``wrong`` is None.
         by_relation: the same for each relation, in any order.
         missing: share of the true facts that is not stored, or None where it cannot be told.
-        wrong_end: the end, head or tail, at which nearly all wrong facts are wrong, or None.
+        wrong_end: the end, head or tail, at which most wrong facts are wrong, or None.
     """
 
     wrong: Estimate | None
