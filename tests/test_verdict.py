@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from npugraph import verdict as module
 from npugraph.calibration import DensityRatio, ece
 from npugraph.detection import auroc
 from npugraph.errors import DataError
@@ -120,6 +121,25 @@ def test_wrong_facts_at_one_end_are_told_and_counted(end: str) -> None:
 def test_no_end_is_named_where_nothing_is_wrong(seed: int) -> None:
     collected, _, pools = ended(("tail",), seed=seed, beta=1.0)
     assert profile_pools(collected, pools)[2] is None
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "random", "by_whole", "end"),
+    [
+        (0.002, 0.030, 0.002, 0.040, "tail"),  # a clear case, whatever whole pools find
+        (0.030, 0.002, 0.002, 0.040, "head"),
+        (0.008, 0.012, 0.002, 0.010, "tail"),  # whole pools find less than half
+        (0.008, 0.012, 0.002, 0.020, None),  # whole pools find nearly as much
+        (0.008, 0.012, 0.006, 0.010, None),  # fewer at the tail than elsewhere
+        (0.001, 0.004, 0.000, 0.000, None),  # next to nothing
+    ],
+)
+def test_when_an_end_is_named(
+    head: float, tail: float, random: float, by_whole: float, end: str | None
+) -> None:
+    share = {"x, head": head, "x, tail": tail, "random": random}
+    profile = NoiseProfile(share, share)
+    assert module._wrong_end(profile, {"x, head": "head", "x, tail": "tail"}, by_whole) == end
 
 
 def test_a_pool_is_cut_only_by_ends_that_it_has() -> None:

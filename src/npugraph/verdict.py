@@ -25,8 +25,10 @@ Ints = NDArray[np.int64]
 PLAIN_KIND = "one-sided"
 # The ends of a fact by their place in it.
 ENDS = {0: "head", 2: "tail"}
-# So many times more wrong facts at one end than elsewhere, and the ends are told apart.
+# The ends are told apart where so many times more wrong facts are at one end than elsewhere, ...
 ONE_ENDED = 3.0
+# ... or where more are, and cut pools find so many times more wrong facts than whole ones.
+FOUND_MORE = 1.5
 # Fewer wrong facts than this share of all say nothing about ends.
 LEAST_SHARE = 0.005
 # A pool with fewer facts of an end is not cut.
@@ -159,18 +161,19 @@ def profile_pools(
 ) -> tuple[Mapping[str, Sample], NoiseProfile, str | None]:
     """Estimate the noise profile; where one end alone is wrong, of pools that are cut by end.
 
-    Where only tails are wrong, a pool with heads replaced as well would look half empty, and hide
-    what there is. Where both are wrong, whole pools are better: there is less to estimate.
+    Where only tails are wrong, a pool with heads replaced as well looks half empty, and hides what
+    there is. Where both are wrong, whole pools are better: there is less to estimate.
 
     Returns the pools, their profile and the end that is wrong, or None.
     """
+    whole = noise_profile(collected.features, collected.fold, _arrays(pools), seed=seed)
     cut, end_of = _by_end(pools)
     if end_of:
         profile = noise_profile(collected.features, collected.fold, _arrays(cut), seed=seed)
-        wrong_end = _wrong_end(profile, end_of)
+        wrong_end = _wrong_end(profile, end_of, sum(whole.share.values()))
         if wrong_end is not None:
             return cut, profile, wrong_end
-    return pools, noise_profile(collected.features, collected.fold, _arrays(pools), seed=seed), None
+    return pools, whole, None
 
 
 def _arrays(pools: Mapping[str, Sample]) -> dict[str, tuple[Floats, Ints]]:
@@ -202,14 +205,23 @@ def _by_end(pools: Mapping[str, Sample]) -> tuple[dict[str, Sample], dict[str, s
     return cut, end_of
 
 
-def _wrong_end(profile: NoiseProfile, end_of: Mapping[str, str]) -> str | None:
-    """Return the end at which most wrong facts are wrong, or None."""
+def _wrong_end(profile: NoiseProfile, end_of: Mapping[str, str], by_whole: float) -> str | None:
+    """Return the end at which most wrong facts are wrong, or None.
+
+    Args:
+        profile: of the pools that were cut.
+        end_of: the end of each of them.
+        by_whole: the share of wrong facts that whole pools find.
+    """
     at = dict.fromkeys(ENDS.values(), 0.0)
     for kind, end in end_of.items():
         at[end] += profile.share[kind]
     most = max(at, key=at.__getitem__)
-    elsewhere = sum(profile.share.values()) - at[most]
-    return most if at[most] > max(ONE_ENDED * elsewhere, LEAST_SHARE) else None
+    found = sum(profile.share.values())
+    elsewhere = found - at[most]
+    clear = at[most] > ONE_ENDED * elsewhere
+    hidden = at[most] > elsewhere and found > FOUND_MORE * by_whole
+    return most if at[most] > LEAST_SHARE and (clear or hidden) else None
 
 
 def agree(priors: Priors, other: Priors) -> Priors:
