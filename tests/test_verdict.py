@@ -151,12 +151,14 @@ def test_a_pool_is_cut_only_by_ends_that_it_has() -> None:
     kept, _, end = profile_pools(collected, {"one-sided": replace(whole, replaced=few)})
     assert list(kept) == ["one-sided"]
     assert end is None
-    # What had no single end replaced stays a pool of its own.
+    # Nor where some facts had no single end replaced.
     some = np.where(np.arange(1000) < 200, -1, whole.replaced)
-    kept, profile, end = profile_pools(collected, {"one-sided": replace(whole, replaced=some)})
+    assert list(profile_pools(collected, {"one-sided": replace(whole, replaced=some)})[0]) == [
+        "one-sided"
+    ]
+    kept, profile, end = profile_pools(collected, pools)
     assert end == "tail"
-    assert set(kept) == set(profile.share)
-    assert {kind: len(pool.fold) for kind, pool in kept.items()}["one-sided"] == 200
+    assert list(kept) == list(profile.share) == ["one-sided, head", "one-sided, tail"]
     assert sum(len(pool.fold) for pool in kept.values()) == 1000
 
 

@@ -147,28 +147,42 @@ def build_interactions(
     left = (items.keep(usual[0], usual[1]), tags.keep(usual[0], usual[2]))
     left, rounds = _prune(*left, num_users=len(users), minima=(min_user, min_item, min_tag))
 
-    stay = [int((counts > 0).sum()) for counts in _counts(*left, len(users))]
-    present = [int((counts > 0).sum()) for counts in seen]
-    extreme = [int((~mask).sum()) for mask in usual]
-    inactive = [p - e - s for p, e, s in zip(present, extreme, stay, strict=True)]
     graph = _to_table(left, users, relations, prefixes)
-    stats = InteractionStats(
-        rows=len(table),
-        incomplete=incomplete,
-        interactions=len(items.user) + len(tags.user),
-        duplicates=items.repeats + tags.repeats,
-        extreme_users=extreme[0],
-        extreme_items=extreme[1],
-        inactive_users=inactive[0],
-        inactive_items=inactive[1],
-        inactive_tags=inactive[2],
-        rounds=rounds,
-        users=stay[0],
-        items=stay[1],
-        tags=stay[2],
-        facts=len(graph),
+    raw = {
+        "rows": len(table),
+        "incomplete": incomplete,
+        "interactions": len(items.user) + len(tags.user),
+        "duplicates": items.repeats + tags.repeats,
+    }
+    stay = _counts(*left, len(users))
+    return graph, InteractionStats(
+        **raw, **_dropped(seen, usual, stay), rounds=rounds, facts=len(graph)
     )
-    return graph, stats
+
+
+def _dropped(
+    seen: tuple[Ids, Ids, Ids], usual: tuple[Mask, Mask, Mask], stay: tuple[Ids, Ids, Ids]
+) -> dict[str, int]:
+    """Return how many users, items and tags were dropped, why, and how many are left.
+
+    Args:
+        seen: interactions of each user, item and tag in the log.
+        usual: which of them are not extreme.
+        stay: interactions that are left of each.
+    """
+    present, left = ([int((counts > 0).sum()) for counts in each] for each in (seen, stay))
+    extreme = [int((~mask).sum()) for mask in usual]
+    inactive = [p - e - s for p, e, s in zip(present, extreme, left, strict=True)]
+    return {
+        "extreme_users": extreme[0],
+        "extreme_items": extreme[1],
+        "inactive_users": inactive[0],
+        "inactive_items": inactive[1],
+        "inactive_tags": inactive[2],
+        "users": left[0],
+        "items": left[1],
+        "tags": left[2],
+    }
 
 
 def _read_log(path: Path, columns: Columns) -> pa.Table:

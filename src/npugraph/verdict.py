@@ -26,7 +26,7 @@ PLAIN_KIND = "one-sided"
 # The ends of a fact by their place in it.
 ENDS = {0: "head", 2: "tail"}
 # The ends are told apart where so many times more wrong facts are at one end than elsewhere, ...
-ONE_ENDED = 3.0
+ONE_ENDED = 4.0
 # ... or where more are, and cut pools find so many times more wrong facts than whole ones.
 FOUND_MORE = 1.5
 # Fewer wrong facts than this share of all say nothing about ends.
@@ -187,21 +187,22 @@ def _name(kind: str, end: str | None) -> str:
 
 
 def _by_end(pools: Mapping[str, Sample]) -> tuple[dict[str, Sample], dict[str, str]]:
-    """Cut every pool with enough facts of either end; return the pools and the ends of the cut."""
+    """Cut the pools of single ends by end; return all pools, and the ends of those that were cut.
+
+    A pool that knows no end, or hardly one of them, stays whole.
+    """
     cut: dict[str, Sample] = {}
     end_of: dict[str, str] = {}
     for kind, pool in pools.items():
         at = {} if pool.replaced is None else {end: pool.replaced == p for p, end in ENDS.items()}
-        fewest = min((int(kept.sum()) for kept in at.values()), default=0)
-        if fewest <= LEAST_OF_AN_END * len(pool.fold):
+        counts = [int(kept.sum()) for kept in at.values()]
+        size = len(pool.fold)
+        if sum(counts) < size or min(counts, default=0) <= LEAST_OF_AN_END * size:
             cut[kind] = pool
             continue
         for end, kept in at.items():
             cut[_name(kind, end)] = pool.select(kept)
             end_of[_name(kind, end)] = end
-        rest = ~np.any(list(at.values()), axis=0)
-        if rest.any():
-            cut[kind] = pool.select(rest)
     return cut, end_of
 
 

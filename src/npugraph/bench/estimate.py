@@ -163,9 +163,10 @@ def _nearest(me: Mapping[str, Any], found: list[_Past]) -> list[_Past]:
 def _is_there(past: _Past) -> bool:
     """Tell whether the graph of a cell can still be read."""
     try:
-        return bool(_size(past.line["graph"]).entities)
+        _size(past.line["graph"])
     except NpugraphError:
         return False
+    return True
 
 
 def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:

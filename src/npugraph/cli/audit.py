@@ -17,6 +17,7 @@ from npugraph.cli.common import (
     HeaderOption,
     JsonOption,
     SeedOption,
+    SetOption,
     bar,
     emit,
     load_graph,
@@ -33,26 +34,27 @@ if TYPE_CHECKING:
     from npugraph.perturb import Truth
 
 
+PrecisionOption = Annotated[
+    float, typer.Option(help="Share of wrong facts wanted in the quarantine.", min=0, max=1)
+]
+ProtectOption = Annotated[
+    Path | None, typer.Option(help="A file of facts that are right; never suspected.")
+]
+BetaOption = Annotated[
+    float | None, typer.Option(help="Share of true facts, if you know it.", show_default=False)
+]
+
+
 def audit(
     graph: GraphArgument = None,
     out: Annotated[Path | None, typer.Option(help="The folder to write.")] = None,
     recipe: Annotated[str, typer.Option(help="The system that judges the facts.")] = "complex-n3",
     folds: Annotated[int, typer.Option(help="Systems to train.", min=2)] = 5,
     budget: Annotated[int, typer.Option(help="Facts you are willing to review.", min=1)] = 100,
-    target_precision: Annotated[
-        float,
-        typer.Option(help="Share of wrong facts wanted in the quarantine.", min=0, max=1),
-    ] = 0.9,
-    protect: Annotated[
-        Path | None, typer.Option(help="A file of facts that are right; never suspected.")
-    ] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="Share of true facts, if you know it.", show_default=False)
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
-    ] = None,
+    target_precision: PrecisionOption = 0.9,
+    protect: ProtectOption = None,
+    beta: BetaOption = None,
+    assignments: SetOption = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...; auto takes a GPU.")] = "auto",
     seed: SeedOption = 0,
     header: HeaderOption = None,

@@ -25,6 +25,10 @@ GraphArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 SeedOption = Annotated[int, typer.Option(help="Every random draw follows from it.", min=0)]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
+]
 HeaderOption = Annotated[
     bool | None,
     typer.Option(

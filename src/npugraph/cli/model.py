@@ -14,6 +14,7 @@ from npugraph.cli.common import (
     GraphArgument,
     HeaderOption,
     JsonOption,
+    SetOption,
     bar,
     emit,
     load_graph,
@@ -37,10 +38,7 @@ def fit(
     graph: GraphArgument = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
     recipe: Annotated[str, typer.Option(help="Which system to train.")] = "complex-n3",
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
-    ] = None,
+    assignments: SetOption = None,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="A JSON file of settings; --set wins.")
     ] = None,

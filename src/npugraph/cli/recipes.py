@@ -21,6 +21,35 @@ from npugraph.cli.common import (
     table,
 )
 
+TrialsOption = Annotated[
+    int, typer.Option(help="Trials in the study, earlier ones included.", min=1)
+]
+StorageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="An Optuna storage that many workers share. Default: study.db in --out.",
+        show_default=False,
+    ),
+]
+FixOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Fix a setting, which is then not searched; may be repeated.",
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MIN",
+        help="Minutes after which no further trial starts.",
+        min=0,
+        show_default=False,
+    ),
+]
+
 recipes = typer.Typer(no_args_is_help=True, help="The systems that can be trained by name.")
 
 
@@ -88,35 +117,11 @@ def tune(
     *,
     out: Annotated[Path, typer.Option(help="Folder for study.db, trials.tsv and best.json.")],
     recipe: Annotated[str, typer.Option(help="Which system to tune.")] = "complex-n3",
-    trials: Annotated[
-        int, typer.Option(help="Trials in the study, earlier ones included.", min=1)
-    ] = 20,
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="An Optuna storage that many workers share. Default: study.db in --out.",
-            show_default=False,
-        ),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Fix a setting, which is then not searched; may be repeated.",
-        ),
-    ] = None,
+    trials: TrialsOption = 20,
+    storage: StorageOption = None,
+    assignments: FixOption = None,
     seed: SeedOption = 0,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="MIN",
-            help="Minutes after which no further trial starts.",
-            min=0,
-            show_default=False,
-        ),
-    ] = None,
+    timeout: TimeoutOption = None,
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
