@@ -33,27 +33,22 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from audit_tables import IN_TRAINING, PLATT, SIGMOID, SINGLE, all_tables
+from npugraph.arrays import first_of_each
 from npugraph.auditing import Audit, AuditSettings, audit
-from npugraph.auditing.files import write_audit
-from npugraph.auditing.missing import first_of_each
+from npugraph.auditing.features import FEATURES
+from npugraph.auditing.statistics.class_priors import best_bin
+from npugraph.auditing.statistics.probability import DensityRatio, posterior_collected
+from npugraph.auditing.write import write_audit
 from npugraph.bench.plan import Plan
-from npugraph.calibration import (
-    DensityRatio,
-    brier,
-    ece,
-    posterior_collected,
-)
-from npugraph.datasets import load, locate
-from npugraph.detection import auroc, average_precision
-from npugraph.features import FEATURES
+from npugraph.data.datasets import load, locate
+from npugraph.data.io import ReadOptions, read_table
+from npugraph.data.perturb import Noise, PerturbSettings, perturb
+from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
-from npugraph.io import ReadOptions, read_table
-from npugraph.perturb import Noise, PerturbSettings, perturb
-from npugraph.priors import best_bin
+from npugraph.metrics import auroc, average_precision, brier, ece
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator
 from npugraph.settings import make_settings, parse_assignments
-from npugraph.train import fit
 from readings import COMMON, DROPOUT
 
 RESULTS = Path(__file__).parent / "results" / "audit.jsonl"

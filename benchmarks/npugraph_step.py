@@ -28,13 +28,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npugraph.datasets import load
+from npugraph.data.datasets import load
+from npugraph.data.perturb import PerturbSettings, perturb
 from npugraph.encoders import NeighbourAttention
 from npugraph.graph import Splits
-from npugraph.perturb import PerturbSettings, perturb
-from npugraph.recipes.npugraph import NPUGraphSettings, build
-from npugraph.steps import GraphStepper, Stepper
-from npugraph.train import make_optimizer
+from npugraph.recipes.npugraph.recipe import NPUGraphSettings, build
+from npugraph.training.loop import make_optimizer
+from npugraph.training.step import GraphStepper, Stepper
 from ranking import ALLOCATOR
 
 RESULTS = Path(__file__).parent / "results" / "npugraph_step.jsonl"

@@ -42,13 +42,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from npugraph import __version__, datasets
+from npugraph import __version__
+from npugraph.data import datasets
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, Splits
-from npugraph.ranking import rank
+from npugraph.model import System
+from npugraph.ranking.ranks import rank
 from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE
 from npugraph.seeds import generator
-from npugraph.system import System
 
 DATASET = "fb15k-237"
 DIMENSION = 128

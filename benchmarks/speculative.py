@@ -23,11 +23,12 @@ from typing import Any
 import torch
 
 from npugraph.bench.graphs import perturbed
-from npugraph.evaluation import evaluate, noise_judge
-from npugraph.perturb import PerturbSettings
+from npugraph.data.perturb import PerturbSettings
+from npugraph.fitting import fit
+from npugraph.ranking.evaluate import evaluate, noise_judge
 from npugraph.recipes import get_recipe
 from npugraph.settings import make_settings, parse_assignments
-from npugraph.train import choose_device, fit
+from npugraph.training.loop import choose_device
 
 RESULTS = Path(__file__).parent / "results" / "speculative.jsonl"
 CURVE = ("epoch", "loss", "valid_mrr", "noise_auroc", "noise_auroc_held_out", "posterior_agreement")

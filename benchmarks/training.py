@@ -50,14 +50,15 @@ from typing import Any
 
 import torch
 
-from npugraph import __version__, datasets
+from npugraph import __version__
+from npugraph.data import datasets
 from npugraph.graph import Splits
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
-from npugraph.steps import Stepper
-from npugraph.train import make_optimizer, validation_metrics
-from npugraph.training import Training
+from npugraph.training.batch_loss import Training
+from npugraph.training.loop import make_optimizer, validation_metrics
+from npugraph.training.step import Stepper
 from ranking import ALLOCATOR, others_time
 from training_peers import BOUND, PEERS, Step, Task, batches
 

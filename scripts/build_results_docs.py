@@ -15,14 +15,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from npugraph.bench import paper
-from npugraph.bench.claims import Finding, findings
-from npugraph.bench.figures import Drawing, make_figures, write_figures
+from npugraph.bench.paper import printed as paper
+from npugraph.bench.paper.claims import Finding, findings
+from npugraph.bench.paper.figures import Drawing, make_figures, write_figures
+from npugraph.bench.paper.tables import graph_title, make_table
 from npugraph.bench.plan import Plan, packaged
 from npugraph.bench.store import Store
 from npugraph.bench.summary import rows
-from npugraph.bench.tables import graph_title, make_table
-from npugraph.catalogue import CATALOGUE
+from npugraph.data.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 VERSIONS = {"babel": "2.18.0", "countryinfo": "1.0.1", "tzdata": "2026.6"}
-OUTPUT = Path(__file__).resolve().parent.parent / "src" / "npugraph" / "data"
+OUTPUT = Path(__file__).resolve().parent.parent / "src/npugraph/data/bundled"
 YEAR = 2025  # offsets are those of this year, so that a later change of law changes nothing here
 
 Fact = tuple[str, str, str]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from npugraph.data.io import ReadOptions, read_graph, split_suffixes
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph
-from npugraph.io import ReadOptions, read_graph, split_suffixes
 
 Row = tuple[object, ...]
 NAMES = ("head", "relation", "tail", "confidence", "label")

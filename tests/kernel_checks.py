@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from npugraph import gpu
+from npugraph.kernels import dispatch as gpu
 from npugraph.scorers import gathered_perceptron
 from npugraph.scorers.distance import RotatE, _distances_with_gradient, distances
 

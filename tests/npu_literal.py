@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from npugraph.encoders import NeighbourAttention
-from npugraph.objectives import Heads
+from npugraph.recipes.npugraph.objective import Heads
 
 Numbers = list[Decimal]
 

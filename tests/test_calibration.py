@@ -9,18 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npugraph.calibration import (
+from npugraph.auditing.statistics.probability import (
     DensityRatio,
     GroupedDensityRatio,
-    brier,
-    ece,
     positions,
     posterior_collected,
     posterior_uncollected,
-    reliability_curve,
     rows_by_group,
 )
 from npugraph.errors import DataError, SettingsError
+from npugraph.metrics import brier, ece, reliability_curve
 
 scores = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npugraph.checkpoint import Run
+from npugraph.training.run_folder import Run
 
 FAST = ("--set", "d=8", "--set", "epochs=4", "--set", "validate_every=2", "--set", "device=cpu")
 

@@ -19,8 +19,8 @@ from audit_samples import rows
 from npugraph import auditing
 from npugraph.cli import app
 from npugraph.cli import audit as commands
+from npugraph.data.perturb import Truth
 from npugraph.errors import NpugraphError
-from npugraph.perturb import Truth
 
 QUICK = ("--set", "d=8", "--set", "epochs=2", "--set", "search=false", "--device", "cpu")
 SMALL = (*QUICK, "--folds", "2", "--budget", "12", "--set", "missing=20", "--set", "explained=3")
@@ -153,7 +153,7 @@ def test_other_folds_into_the_same_folder_are_refused(
 def test_explain_takes_the_system_that_never_saw_the_fact(audited: tuple[Path, Result]) -> None:
     import pyarrow.parquet
 
-    from npugraph.train import load
+    from npugraph.fitting import load
 
     out, _ = audited
     posterior = pyarrow.parquet.read_table(out / "posterior.parquet").to_pylist()

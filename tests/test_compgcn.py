@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy
 
-from npugraph.datasets import bundled, load
+from npugraph.data.datasets import bundled, load
 from npugraph.encoders import CompGCN, Lookup
 from npugraph.encoders.compgcn import Composition
 from npugraph.errors import SettingsError
+from npugraph.fitting import fit
+from npugraph.fitting import load as load_run
 from npugraph.graph import KnowledgeGraph
-from npugraph.ranking import rank
+from npugraph.ranking.ranks import rank
 from npugraph.recipes import RECIPES
 from npugraph.recipes.compgcn import COMPGCN, CompGCNSettings
-from npugraph.train import fit
-from npugraph.train import load as load_run
-from npugraph.training import QueryTraining
+from npugraph.training.batch_loss import QueryTraining
 
 NUM_ENTITIES, NUM_RELATIONS, FIRST, WIDTH = 7, 2, 5, 6
 # Entity 6 is in no fact; 0 has two neighbours by relation 0; 5 only sends; (3, 1, 3) is a loop.

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from audit_samples import FAST, anonymous, graph_of, people, random_facts, sample
-from npugraph import crossfit
-from npugraph.crossfit import KINDS, CrossFit, cross_fit, draw_pool, make_folds
+from npugraph.auditing import out_of_fold as crossfit
+from npugraph.auditing.features import FEATURES, Comparison
+from npugraph.auditing.out_of_fold import KINDS, CrossFit, cross_fit, draw_pool, make_folds
 from npugraph.errors import RunError, SettingsError
-from npugraph.features import FEATURES, Comparison
 from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator

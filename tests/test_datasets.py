@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from npugraph import datasets
-from npugraph.catalogue import CATALOGUE, SPLIT_FILES, DatasetInfo, FileInfo
+from npugraph.data import datasets
+from npugraph.data.catalogue import CATALOGUE, SPLIT_FILES, DatasetInfo, FileInfo
+from npugraph.data.io import ReadOptions
 from npugraph.errors import DataError
-from npugraph.io import ReadOptions
 
 TEXTS = {
     "train.tsv": "a\tr\tb\nb\tr\tc\nc\tr\ta\n",
@@ -152,7 +152,7 @@ def test_unknown_names_get_a_hint() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, npugraph.datasets; sys.exit('torch' in sys.modules)"
+    code = "import sys, npugraph.data.datasets; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

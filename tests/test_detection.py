@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from npugraph.detection import (
-    auroc,
-    average_precision,
+from npugraph.auditing.statistics.review_lists import (
     find_missing_facts,
     find_suspect_facts,
-    precision_recall_at,
     threshold_for_precision,
     yield_curve,
 )
 from npugraph.errors import DataError, SettingsError
+from npugraph.metrics import auroc, average_precision, precision_recall_at
 
 tied = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
 labelled = st.lists(st.tuples(st.booleans(), tied), min_size=1, max_size=30)

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from npugraph.datasets import load
+from npugraph.data.datasets import load
 from npugraph.errors import DataError, SettingsError
-from npugraph.explain import (
+from npugraph.explaining import (
     CollectionModel,
     Contradicting,
     Explainer,
     Explanation,
     explain,
 )
-from npugraph.explain.collection import FEATURES
+from npugraph.explaining.collection import FEATURES
 from npugraph.graph import KnowledgeGraph, Side, TripleIndex, Vocabulary
 from npugraph.rules import mine, wilson_lower
 
@@ -391,7 +391,7 @@ def test_collection_is_seeded() -> None:
 
 @given(st.sets(names, min_size=1, max_size=20), names)
 def test_frequencies_leave_out_the_fact_itself(facts: set[Ids], fact: Ids) -> None:
-    from npugraph.explain.collection import _Frequencies
+    from npugraph.explaining.collection import _Frequencies
 
     others = facts - {fact}
     rows = torch.tensor(sorted(facts), dtype=torch.int64)

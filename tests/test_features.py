@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from audit_samples import anonymous, random_facts
-from npugraph import features
+from npugraph.auditing import features
+from npugraph.auditing.features import FEATURES, Comparison, stored_answers
 from npugraph.encoders import Lookup
-from npugraph.features import FEATURES, Comparison, stored_answers
 from npugraph.graph import Side
+from npugraph.model import Model, System
 from npugraph.scorers import ComplEx, DistMult, TransE
-from npugraph.system import Model, System
 
 E, R = 23, 4
 TRAIN = torch.cat([random_facts(90, E - 2, R - 2, 0), torch.tensor([[3, R - 2, 5]])])

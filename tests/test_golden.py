@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from npugraph.data.io import read_splits
 from npugraph.graph import SIDES
-from npugraph.io import read_splits
-from npugraph.ranking import Ranks, rank
+from npugraph.ranking.ranks import Ranks, rank
 from npugraph.scorers import MLP, ComplEx, DistMult, RotatE, Scorer, TransE, TransR
 
 Side = Literal["head", "tail"]

@@ -4,16 +4,16 @@ import pytest
 import torch
 
 import kernel_checks
-from npugraph.datasets import bundled
-from npugraph.evaluation import evaluate
+from npugraph.data.datasets import bundled
+from npugraph.fitting import fit
 from npugraph.graph import TripleIndex
-from npugraph.ranking import rank
+from npugraph.ranking.evaluate import evaluate
+from npugraph.ranking.ranks import rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.complex_n3 import ComplexN3Settings
-from npugraph.recipes.npugraph import NPUGraphSettings
+from npugraph.recipes.npugraph.recipe import NPUGraphSettings
 from npugraph.scorers import ComplEx, DistMult, RotatE, TransE, bilinear
 from npugraph.settings import make_settings
-from npugraph.train import fit
 
 pytestmark = [
     pytest.mark.gpu,
@@ -150,7 +150,7 @@ def test_npugraph_on_the_gpu_equals_the_cpu_before_training():
         settings = npu_settings(device=device, dropout=0.0, hidden_dropout=0.0)
         training = get_recipe("npugraph").build(settings, world.train)
         training.to(torch.device(device))
-        probability, plausibility = training.collected_probability()
+        probability, plausibility = training.judge_collected()
         known = world.test.facts[:50, 0].to(device)
         relation = world.test.facts[:50, 1].to(device)
         scores = training.system.score_all(known, relation, "tail")

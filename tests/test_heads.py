@@ -10,13 +10,11 @@ from torch import Tensor
 
 from npu_literal import generator
 from npugraph.graph import SIDES, Side
+from npugraph.recipes.npugraph.heads import BilinearHeads, MLPHeads, TwoHeads
 from npugraph.scorers import (
-    BilinearHeads,
     ComplEx,
     DistMult,
-    MLPHeads,
     Scorer,
-    TwoHeads,
     gathered_perceptron,
     perceptron,
     perceptron_scores,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npugraph.data.interactions import build_interactions
 from npugraph.errors import DataError, SettingsError
-from npugraph.interactions import build_interactions
 
 Row = tuple[str, str, str]
 Edge = tuple[str, str, str]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from npugraph import kernels
 from npugraph.graph import SIDES
+from npugraph.kernels import cpu as kernels
 from npugraph.samplers.uniform import Answered
 from npugraph.scorers.distance import Norm, distances, distances_against
 from npugraph.scorers.perceptron import gathered_perceptron, perceptron_scores

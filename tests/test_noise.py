@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from npugraph.auditing.statistics.noise_kinds import noise_profile
 from npugraph.errors import DataError
-from npugraph.noise import noise_profile
 
 KINDS = ("random", "one-sided", "typed")
 # Where the facts of each kind lie in a plane; true facts are far from all of them.

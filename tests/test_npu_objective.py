@@ -32,8 +32,8 @@ from npu_literal import (
     with_gradients,
 )
 from npugraph.errors import SettingsError
-from npugraph.objectives import Heads, NoisyPU, WithoutPU
-from npugraph.posterior import Posterior
+from npugraph.recipes.npugraph.objective import Heads, NoisyPU, WithoutPU
+from npugraph.recipes.npugraph.posterior import Posterior
 
 KINDS = ("margin", "pairwise", "pointwise")
 CLOSED = [s for s in SWITCHES if s.estimate == "closed"]

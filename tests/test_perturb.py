@@ -10,10 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from npugraph.errors import DataError, SettingsError
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
-from npugraph.io import read_splits
-from npugraph.perturb import (
+from npugraph.data.io import read_splits
+from npugraph.data.perturb import (
     PAPER_COUNTS,
     PerturbSettings,
     Truth,
@@ -22,6 +20,8 @@ from npugraph.perturb import (
     read_truth,
     save,
 )
+from npugraph.errors import DataError, SettingsError
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
 
 Fact = tuple[int, int, int]
 NUM_ENTITIES, NUM_RELATIONS = 40, 4

@@ -21,7 +21,7 @@ from npu_literal import (
     phi,
     uncollected_posterior,
 )
-from npugraph.posterior import Posterior, RunningPosterior, health, logit
+from npugraph.recipes.npugraph.posterior import Posterior, RunningPosterior, health, logit
 
 SCORES = (-40.0, -3.0, -0.5, 0.0, 1.25, 4.0, 40.0)
 CASES = [

@@ -7,8 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from npugraph.auditing.statistics.class_priors import (
+    Priors,
+    PriorSettings,
+    best_bin,
+    estimate_priors,
+)
 from npugraph.errors import DataError, SettingsError
-from npugraph.priors import Priors, PriorSettings, best_bin, estimate_priors
 
 
 @dataclasses.dataclass

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from npugraph.errors import DataError
 from npugraph.graph import SIDES, TripleIndex
-from npugraph.ranking import (
+from npugraph.ranking.ranks import (
     CARDINALITIES,
     Prediction,
     Ranks,

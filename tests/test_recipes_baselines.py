@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from npugraph.errors import SettingsError
-from npugraph.evaluation import evaluate
+from npugraph.fitting import fit
+from npugraph.ranking.evaluate import evaluate
 from npugraph.recipes import RECIPES
 from npugraph.recipes.adversarial import subsampling_weight
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.random import RANDOM
 from npugraph.recipes.transr import TRANSR
-from npugraph.train import fit
 from recipe_cases import CASES, LEARN_NOTHING, groups
 
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from npugraph.calibration import ece
-from npugraph.detection import auroc
-from npugraph.priors import Estimate
-from npugraph.recovery import LEAST_STORED, Recovery, judge_proposals
+from npugraph.auditing.statistics.class_priors import Estimate
+from npugraph.auditing.statistics.recovery import LEAST_STORED, Recovery, judge_proposals
+from npugraph.metrics import auroc, ece
 
 FOLDS = 4
 

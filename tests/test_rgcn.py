@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from npugraph.datasets import load
+from npugraph.data.datasets import load
 from npugraph.encoders import RGCN, Lookup, rgcn
 from npugraph.encoders.sparse import DistinctFacts, Groups, PairedEdges
 from npugraph.errors import SettingsError
-from npugraph.ranking import rank
+from npugraph.fitting import fit
+from npugraph.ranking.ranks import rank
 from npugraph.recipes import RECIPES
 from npugraph.recipes.rgcn import RGCN as RECIPE
 from npugraph.recipes.rgcn import RGCNSettings
-from npugraph.train import fit
 
 NUM_ENTITIES, NUM_RELATIONS, WIDTH = 7, 2, 4
 # Entity 6 is in no fact; 0 has two neighbours by relation 0; (3, 1, 3) is a loop.

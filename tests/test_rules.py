@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from npugraph.datasets import load
+from npugraph.data.datasets import load
 from npugraph.errors import DataError, SettingsError
 from npugraph.graph import SIDES, KnowledgeGraph, Side, Vocabulary
 from npugraph.rules import DirectedEdges, Rule, RuleSet, mine, wilson_lower

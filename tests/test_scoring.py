@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from npugraph.datasets import bundled
+from npugraph.data.datasets import bundled
+from npugraph.fitting import fit
+from npugraph.ranking.predict import score_table
 from npugraph.recipes.complex_n3 import ComplexN3Settings
-from npugraph.recipes.npugraph import NPUGraphSettings
-from npugraph.scoring import score_table
-from npugraph.train import fit
+from npugraph.recipes.npugraph.recipe import NPUGraphSettings
 
 ROWS = [
     ("France", "borders", "Spain"),

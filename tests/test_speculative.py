@@ -11,17 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from npu_literal import chosen_neighbours, generator, literal_neighbours
-from npugraph import speculative
 from npugraph.encoders import Lookup, NeighbourAttention
 from npugraph.errors import SettingsError
 from npugraph.graph import SIDES, KnowledgeGraph, Side
-from npugraph.objectives import Heads, NoisyPU, WithoutPU
-from npugraph.posterior import Posterior, RunningPosterior
 from npugraph.recipes import get_recipe
+from npugraph.recipes.npugraph import model as speculative
+from npugraph.recipes.npugraph.heads import BilinearHeads, MLPHeads, TwoHeads
+from npugraph.recipes.npugraph.model import SelfTraining, SpeculativeSystem, SpeculativeTraining
+from npugraph.recipes.npugraph.objective import Heads, NoisyPU, WithoutPU
+from npugraph.recipes.npugraph.posterior import Posterior, RunningPosterior
 from npugraph.samplers import Uncollected
-from npugraph.scorers import BilinearHeads, ComplEx, MLPHeads, TwoHeads
+from npugraph.scorers import ComplEx
 from npugraph.settings import make_settings
-from npugraph.speculative import SelfTraining, SpeculativeSystem, SpeculativeTraining
 
 NUM_ENTITIES, NUM_RELATIONS, WIDTH, CAP = 9, 2, 4, 3
 READINGS = ("exception", "printed")
@@ -180,7 +181,7 @@ def test_a_collected_fact_is_judged_without_its_group(
 ) -> None:
     monkeypatch.setattr(speculative, "GROUPS", groups)
     training, _ = make_training(SelfTraining(), make_system(reading))
-    probability, plausibility = training.collected_probability()
+    probability, plausibility = training.judge_collected()
     system = training.system
     for number in range(len(FACTS)):
         group = torch.tensor([n for n in range(len(FACTS)) if n % groups == number % groups])
@@ -200,13 +201,13 @@ def test_a_collected_fact_is_judged_without_its_group(
 
 def test_the_health_of_a_system_is_that_of_its_collected_facts() -> None:
     training, _ = make_training(SelfTraining())
-    probability, _ = training.collected_probability()
+    probability, _ = training.judge_collected()
     assert training.health()["posterior_mean"] == pytest.approx(probability.mean().item())
 
 
 def shaken(training: SpeculativeTraining) -> Tensor:
     """Take stock, then move the weights as an epoch would; return the posterior before that."""
-    before = training.collected_probability()[0]
+    before = training.judge_collected()[0]
     training.health()
     with torch.no_grad():
         for parameter in training.system.parameters():
@@ -217,12 +218,11 @@ def shaken(training: SpeculativeTraining) -> Tensor:
 def test_taking_stock_adds_the_epoch_to_the_running_mean() -> None:
     training, _ = make_training(SelfTraining())
     first = shaken(training)
-    second = training.collected_probability()[0]
+    second = training.judge_collected()[0]
     assert not torch.allclose(first, second)
     # The description is of the latest epoch, so that classes that change places show at once.
     assert training.health()["posterior_mean"] == pytest.approx(second.mean().item())
-    assert training.latest is not None
-    torch.testing.assert_close(training.latest[0], (first + second) / 2)
+    torch.testing.assert_close(training.system.running.mean, (first + second) / 2)
 
 
 def test_collected_facts_have_the_running_mean_and_others_the_latest_posterior() -> None:
@@ -243,14 +243,14 @@ def test_neighbours_are_chosen_by_the_running_mean() -> None:
     training.begin_epoch(2, generator())
     literal = literal_neighbours(rows, NUM_ENTITIES, NUM_RELATIONS, first.tolist(), CAP)
     assert edges(training) == [set(mine) for mine in literal]
-    latest = training.collected_probability()[0].tolist()
+    latest = training.judge_collected()[0].tolist()
     literal = literal_neighbours(rows, NUM_ENTITIES, NUM_RELATIONS, latest, CAP)
     assert edges(training) != [set(mine) for mine in literal]
 
 
 def test_a_float64_system_judges_its_collected_facts() -> None:
     training, _ = make_training(SelfTraining(), make_system().double())
-    probability, _ = training.collected_probability()
+    probability, _ = training.judge_collected()
     assert probability.dtype == torch.float64
 
 
@@ -283,7 +283,7 @@ def test_nothing_changes_before_the_warmup_is_over(warmup: int | None, epoch: in
 @every_reading
 def test_after_the_warmup_neighbours_are_the_most_probable_facts(reading: str) -> None:
     training, _ = make_training(SelfTraining(8, 5, 0.5, 3), make_system(reading))
-    probability = training.collected_probability()[0].tolist()
+    probability = training.judge_collected()[0].tolist()
     before = edges(training)
     training.begin_epoch(6, generator())
     rows = [tuple(fact) for fact in FACTS.tolist()]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npugraph.auditing.statistics.stacking import SMALL, mixed_pool, stack
 from npugraph.errors import DataError
-from npugraph.stacking import SMALL, mixed_pool, stack
 
 EVEN = {"near": 0.5, "far": 0.5}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from npugraph.errors import DataError
-from npugraph.statistics import (
+from npugraph.significance import (
     holm,
     mean_and_deviation,
     paired_test,

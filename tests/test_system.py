@@ -8,10 +8,10 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, Side
+from npugraph.model import System
 from npugraph.objectives import SoftmaxN3
 from npugraph.samplers import Candidates
 from npugraph.scorers import DistMult, Scorer
-from npugraph.system import System
 from scorer_cases import FACTS, NUM_ENTITIES, NUM_RELATIONS, tables
 
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, Vocabulary
+from npugraph.model import FEW_ROWS, Question, System, look_up
 from npugraph.objectives import Margin, Objective, Scored, SelfAdversarial
 from npugraph.samplers import Candidates, Shared, Uniform
 from npugraph.samplers.uniform import collected
 from npugraph.scorers import DistMult, Scorer
-from npugraph.system import FEW_ROWS, Question, System, look_up
-from npugraph.training import PlainTraining
+from npugraph.training.batch_loss import PlainTraining
 from scorer_cases import FACTS, NUM_ENTITIES, NUM_RELATIONS, tables
 
 

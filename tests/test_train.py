@@ -11,19 +11,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from npugraph import train
-from npugraph.checkpoint import Run, fingerprint
-from npugraph.datasets import bundled, load
+from npugraph import fitting
+from npugraph.data.datasets import bundled, load
 from npugraph.errors import DataError, RunError, SettingsError
-from npugraph.evaluation import evaluate
+from npugraph.fitting import fit
+from npugraph.fitting import load as load_run
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.model import System
+from npugraph.ranking.evaluate import evaluate
 from npugraph.recipes.complex_n3 import ComplexN3Settings
-from npugraph.recipes.npugraph import NPUGraphSettings
+from npugraph.recipes.npugraph.recipe import NPUGraphSettings
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.ukge import UKGE
-from npugraph.system import System
-from npugraph.train import choose_device, fit, make_optimizer
-from npugraph.train import load as load_run
+from npugraph.training import loop
+from npugraph.training.loop import choose_device, make_optimizer
+from npugraph.training.run_folder import Run, fingerprint
 from recipe_cases import groups
 
 SMALL = ComplexN3Settings(d=8, epochs=7, validate_every=2, batch_size=256, device="cpu")
@@ -83,7 +85,8 @@ def test_the_step_size_falls_to_a_tenth_with_a_fresh_optimiser(monkeypatch, opti
         made.append(make_optimizer(*parts))
         return made[-1]
 
-    monkeypatch.setattr(train, "make_optimizer", make)
+    for module in (fitting, loop):
+        monkeypatch.setattr(module, "make_optimizer", make)
     settings = PUDA.settings(
         d=8,
         epochs=5,
@@ -124,8 +127,8 @@ def test_a_judge_changes_nothing():
     plain = fit(groups(), "npugraph", NPU)
     seen = []
 
-    def judge(training):
-        seen.append(len(training.latest[0]))
+    def judge(system):
+        seen.append(len(system.running.mean))
         return {"seen": 1}
 
     judged = fit(groups(), "npugraph", NPU, judge=judge)
@@ -197,8 +200,8 @@ def test_without_validation_facts_the_last_epoch_is_kept():
     assert (fitted.progress.epoch, fitted.progress.best_epoch) == (7, 7)
     seen = {}
 
-    def judge(training):
-        seen.update(weights(training.system))
+    def judge(system):
+        seen.update(weights(system))
         return {}
 
     fit(world, "complex-n3", SMALL, judge=judge)
@@ -295,7 +298,7 @@ def test_checkpoints_may_be_rarer_than_validations(tmp_path, monkeypatch):
     def run(out, resume=False, stop=None, first=1):
         given = iter(scores[first - 1 :])
         monkeypatch.setattr(
-            train, "validation_metrics", lambda *_: {"mrr": next(given), "hits@10": 0.0}
+            loop, "validation_metrics", lambda *_: {"mrr": next(given), "hits@10": 0.0}
         )
 
         def report(record):
@@ -308,7 +311,7 @@ def test_checkpoints_may_be_rarer_than_validations(tmp_path, monkeypatch):
 
     whole = run(None)
     assert whole.progress.best_epoch == 2
-    monkeypatch.setattr(train, "time", clock)
+    monkeypatch.setattr(loop, "time", clock)
     with pytest.raises(StopError):
         run(tmp_path, stop=3)
     assert not (tmp_path / "last.safetensors").exists()

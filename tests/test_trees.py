@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from npugraph.trees import BINS, Trees, bin_edges
+from npugraph.auditing.statistics.trees import BINS, Trees, bin_edges
 
 
 def made(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,12 +14,12 @@ import torch
 
 from npugraph.cli import main
 from npugraph.errors import DataError, RunError, SettingsError
+from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
 from npugraph.recipes import RECIPES
 from npugraph.recipes.base import Choices, Dimension, LogRange, Range, Whole
 from npugraph.settings import make_settings, read_settings
-from npugraph.train import fit
-from npugraph.tune import ENDS, Tuned, distribution, plan, tune
+from npugraph.tuning import ENDS, Tuned, distribution, plan, tune
 
 optuna = pytest.importorskip("optuna")
 

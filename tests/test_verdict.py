@@ -7,14 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npugraph import verdict as module
-from npugraph.calibration import DensityRatio, ece
-from npugraph.detection import auroc
+from npugraph.auditing.statistics import evidence as module
+from npugraph.auditing.statistics.class_priors import Estimate, Priors
+from npugraph.auditing.statistics.evidence import (
+    Sample,
+    Verdict,
+    agree,
+    profile_pools,
+    reach_verdict,
+)
+from npugraph.auditing.statistics.noise_kinds import NoiseProfile
+from npugraph.auditing.statistics.probability import DensityRatio
+from npugraph.auditing.statistics.stacking import Stack
 from npugraph.errors import DataError
-from npugraph.noise import NoiseProfile
-from npugraph.priors import Estimate, Priors
-from npugraph.stacking import Stack
-from npugraph.verdict import Sample, Verdict, agree, profile_pools, reach_verdict
+from npugraph.metrics import auroc, ece
 
 KINDS = ("random", "one-sided", "typed")
 CENTRES = {"true": (6.0, 6.0), "random": (0.0, 0.0), "one-sided": (0.0, 3.5), "typed": (3.5, 0.0)}

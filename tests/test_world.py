@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npugraph.datasets import bundled
+from npugraph.data.datasets import bundled
 
 CONTINENTS = {"Africa", "Americas", "Asia", "Europe", "Oceania"}
 Fact = tuple[str, str, str]
@@ -18,7 +18,7 @@ Fact = tuple[str, str, str]
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    text = (resources.files("npugraph") / "data" / "world.tsv").read_text(encoding="utf-8")
+    text = (resources.files("npugraph") / "data/bundled" / "world.tsv").read_text(encoding="utf-8")
     assert text.endswith("\n")
     return text.split("\n")[:-1]
 
@@ -168,7 +168,9 @@ def test_corrected_errors_stay_out(facts: list[Fact], fact: Fact) -> None:
 
 
 def test_licence_names_what_was_derived() -> None:
-    text = (resources.files("npugraph") / "data" / "WORLD_LICENSE.txt").read_text(encoding="utf-8")
+    text = (resources.files("npugraph") / "data/bundled" / "WORLD_LICENSE.txt").read_text(
+        encoding="utf-8"
+    )
     for words in ("countryinfo 1.0.1", "MIT License", "Porimol Chandro", "UNICODE LICENSE V3"):
         assert words in text
 
@@ -195,5 +197,5 @@ def test_script_writes_the_same_bytes(tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "scripts" / "build_world_graph.py"
     subprocess.run([sys.executable, str(script), "--output", str(tmp_path)], check=True)
     for name in ("world.tsv", "WORLD_LICENSE.txt"):
-        shipped = resources.files("npugraph") / "data" / name
+        shipped = resources.files("npugraph") / "data/bundled" / name
         assert (tmp_path / name).read_bytes() == shipped.read_bytes()

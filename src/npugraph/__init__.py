@@ -17,14 +17,14 @@ from npugraph.version import __version__
 
 if TYPE_CHECKING:
     from npugraph.auditing import Audit, AuditSettings, audit
-    from npugraph.datasets import resolve as load_graph
+    from npugraph.data.datasets import resolve as load_graph
+    from npugraph.data.io import read_graph, read_splits
     from npugraph.errors import DataError, NpugraphError, RunError, SettingsError
-    from npugraph.evaluation import evaluate
+    from npugraph.fitting import Fitted, fit, load
     from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
-    from npugraph.io import read_graph, read_splits
-    from npugraph.ranking import rank
+    from npugraph.ranking.evaluate import evaluate
+    from npugraph.ranking.ranks import rank
     from npugraph.recipes import RECIPES
-    from npugraph.train import Fitted, fit, load
 
 __all__ = [
     "RECIPES",
@@ -53,14 +53,14 @@ __all__ = [
 # Where each public name lives; a name must not be that of a module of this package.
 _HOME = {
     "auditing": ("Audit", "AuditSettings", "audit"),
-    "datasets": {"load_graph": "resolve"},
+    "data.datasets": {"load_graph": "resolve"},
     "errors": ("DataError", "NpugraphError", "RunError", "SettingsError"),
-    "evaluation": ("evaluate",),
+    "ranking.evaluate": ("evaluate",),
     "graph": ("KnowledgeGraph", "Splits", "TripleIndex", "Vocabulary"),
-    "io": ("read_graph", "read_splits"),
-    "ranking": ("rank",),
+    "data.io": ("read_graph", "read_splits"),
+    "ranking.ranks": ("rank",),
     "recipes": ("RECIPES",),
-    "train": ("Fitted", "fit", "load"),
+    "fitting": ("Fitted", "fit", "load"),
 }
 
 

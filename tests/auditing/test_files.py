@@ -15,7 +15,7 @@ import torch
 
 from audit_samples import rows
 from npugraph.auditing import Audit, write_audit
-from npugraph.io import read_graph
+from npugraph.data.io import read_graph
 
 FILES = {
     "audit.json",

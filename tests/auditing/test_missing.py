@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from audit_samples import anonymous, random_facts
+from npugraph.arrays import first_of_each
 from npugraph.auditing import missing
-from npugraph.auditing.missing import first_of_each, propose
+from npugraph.auditing.missing import propose
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, KnowledgeGraph, Side
+from npugraph.model import System
 from npugraph.scorers import ComplEx
-from npugraph.system import System
 
 E, R = 30, 3
 

@@ -9,9 +9,9 @@ import pytest
 from audit_samples import WRONG, rows
 from npugraph.auditing import Audit
 from npugraph.auditing.page import _correction, health, report_data, summary, warnings
-from npugraph.explain import Alternative
+from npugraph.auditing.statistics.class_priors import Estimate, Priors
+from npugraph.explaining import Alternative
 from npugraph.graph import Side
-from npugraph.priors import Estimate, Priors
 from npugraph.report import PlantedCheck, ReportData
 
 

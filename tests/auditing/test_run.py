@@ -20,12 +20,12 @@ from npugraph.auditing import (
     suited_settings,
     whole_graph,
 )
-from npugraph.auditing import run as run_module
+from npugraph.auditing import result as run_module
 from npugraph.auditing.settings import SEARCH
+from npugraph.auditing.statistics.class_priors import Estimate
+from npugraph.auditing.statistics.evidence import Verdict, reach_verdict
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
-from npugraph.priors import Estimate
-from npugraph.verdict import Verdict, reach_verdict
 
 FACT = ("head", "relation", "tail")
 # A few moments; chance needs no training.

@@ -16,17 +16,16 @@ from npugraph.bench import cell as cells
 from npugraph.bench.cell import FIGURES, run_cell
 from npugraph.bench.graphs import graph_of, perturbed, remove_unused, without_test
 from npugraph.bench.plan import Cell
-from npugraph.calibration import ece
-from npugraph.datasets import content_hash, resolve
-from npugraph.detection import auroc, average_precision
+from npugraph.data.datasets import content_hash, resolve
+from npugraph.data.perturb import PerturbSettings, perturb, read_truth
 from npugraph.errors import DataError, RunError
-from npugraph.evaluation import evaluate, noise_metrics
+from npugraph.fitting import Fitted, fit
 from npugraph.graph import Splits, TripleIndex
-from npugraph.perturb import PerturbSettings, perturb, read_truth
+from npugraph.metrics import auroc, average_precision, ece
+from npugraph.ranking.evaluate import evaluate, noise_metrics
 from npugraph.recipes import get_recipe
+from npugraph.recipes.npugraph.model import SpeculativeSystem
 from npugraph.settings import make_settings
-from npugraph.speculative import SpeculativeSystem
-from npugraph.train import Fitted, fit
 
 NOISE = tuple(name for name in FIGURES if name.startswith(("noise", "ece")))
 
@@ -101,7 +100,7 @@ def test_noise_is_judged_for_every_recipe(
         ones = torch.ones(len(facts), dtype=torch.bool)
         value = system.probability(facts, ones) if has_probability else system.score(facts)
         if part == "train" and isinstance(system, SpeculativeSystem):
-            value = system.collected_probability(facts)[0]
+            value = system.collected_probability(facts)
         assert value is not None
         value = value.double().numpy()
         assert found[f"noise_auroc{end}"] == auroc(true, value)

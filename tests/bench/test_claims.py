@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from npugraph.bench.claims import BASELINES, Finding, findings, rank_correlation
+from npugraph.bench.paper.claims import BASELINES, Finding, findings, rank_correlation
 from npugraph.bench.plan import Cell, Plan
 from npugraph.bench.summary import rows
 

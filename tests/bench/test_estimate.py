@@ -13,9 +13,9 @@ from npugraph.bench import estimate as module
 from npugraph.bench.cell import machine
 from npugraph.bench.estimate import Estimate, estimate, measure, time_cell, total_seconds
 from npugraph.bench.plan import Cell
-from npugraph.datasets import resolve
-from npugraph.perturb import PerturbSettings, perturb
-from npugraph.train import choose_device
+from npugraph.data.datasets import resolve
+from npugraph.data.perturb import PerturbSettings, perturb
+from npugraph.training.loop import choose_device
 
 PLAN = tiny_plan(seeds=[0, 1], rates=[0.1, 0.5], graphs=["umls", "fb15k-237"])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npugraph.bench.figures import Drawing, looks, make_figures, write_figures
+from npugraph.bench.paper.figures import Drawing, looks, make_figures, write_figures
 from npugraph.bench.plan import Plan
 from npugraph.errors import DataError
 

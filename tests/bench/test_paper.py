@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npugraph.bench.paper import (
+from npugraph.bench.paper.printed import (
     GRAPHS,
     GROUPS,
     NPUGRAPH,

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from npugraph.bench.layout import Block, Part, Table
+from npugraph.bench.paper.tables import make_table
 from npugraph.bench.plan import Cell, Plan
-from npugraph.bench.tables import make_table
 
 from .bench_samples import MACHINE, failure, lines, made_up, sample_plan, sweep_plan
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from npugraph.bench.cell import FIGURES, Circumstances, result_line
 from npugraph.bench.plan import Cell, Plan
-from npugraph.io import write_splits
+from npugraph.data.io import write_splits
 from recipe_cases import groups
 
 SETTINGS = {"device": "cpu", "epochs": 4, "validate_every": 1, "batch_size": 64}

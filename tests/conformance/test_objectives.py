@@ -13,19 +13,18 @@ from torch import Tensor, nn
 from npugraph import objectives
 from npugraph.objectives import (
     ConfidenceMSE,
-    Heads,
     Logistic,
     Margin,
-    NoisyPU,
     Objective,
     PURisk,
     Scored,
     SelfAdversarial,
     SmoothedLogistic,
     SoftmaxN3,
-    WithoutPU,
 )
-from npugraph.posterior import Posterior
+from npugraph.recipes.npugraph import objective as of_npugraph
+from npugraph.recipes.npugraph.objective import Heads, NoisyPU, WithoutPU
+from npugraph.recipes.npugraph.posterior import Posterior
 
 
 def given(objective: nn.Module, scored: Scored) -> Tensor:
@@ -129,7 +128,7 @@ def loss_of(name: str, scored: Scored) -> Tensor:
 def test_every_objective_is_under_test() -> None:
     defined = {
         kind
-        for kind in vars(objectives).values()
+        for kind in [*vars(objectives).values(), *vars(of_npugraph).values()]
         if isinstance(kind, type) and issubclass(kind, nn.Module) and kind is not Objective
     }
     assert defined == {type(case.make()) for case in CASES.values()}

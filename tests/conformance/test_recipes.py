@@ -14,18 +14,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from npugraph.checkpoint import Run
 from npugraph.encoders import Lookup
-from npugraph.evaluation import evaluate
+from npugraph.fitting import Fitted, fit
+from npugraph.fitting import load as load_run
 from npugraph.graph import SIDES, Side
+from npugraph.model import Model
+from npugraph.ranking.evaluate import evaluate
+from npugraph.ranking.predict import score_table
 from npugraph.recipes import RECIPES, get_recipe
-from npugraph.scoring import score_table
+from npugraph.recipes.npugraph.model import SpeculativeTraining
 from npugraph.settings import TrainSettings
-from npugraph.speculative import SpeculativeTraining
-from npugraph.system import Model
-from npugraph.train import Fitted, fit, make_optimizer
-from npugraph.train import load as load_run
-from npugraph.training import NoTraining, Training
+from npugraph.training.batch_loss import NoTraining, Training
+from npugraph.training.loop import make_optimizer
+from npugraph.training.run_folder import Run
 from recipe_cases import CASES, LEARN_NOTHING, ODD_GRAPHS, RecipeCase, groups
 
 EPOCHS = 4

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from conformance.test_scorers import HEADS
-from npugraph import scorers
 from npugraph.graph import SIDES, Side
-from npugraph.scorers import Scorer, TwoHeads
+from npugraph.recipes.npugraph import heads
+from npugraph.recipes.npugraph.heads import TwoHeads
+from npugraph.scorers import Scorer
 from scorer_cases import CASES, tables
 
 MAKES: dict[str, Callable[[], nn.Module]] = {name: case.make for name, case in CASES.items()}
@@ -32,7 +33,7 @@ def scores(module: nn.Module, side: Side) -> Tensor:
 def test_every_pair_of_heads_is_under_test() -> None:
     defined = {
         kind
-        for kind in vars(scorers).values()
+        for kind in vars(heads).values()
         if isinstance(kind, type) and issubclass(kind, TwoHeads) and kind is not TwoHeads
     }
     assert defined == {type(make()) for make in HEADS.values()}

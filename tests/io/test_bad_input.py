@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from graph_files import NAMED, PREFIX, UNNAMED, refusal, write
+from npugraph.data.io import ReadOptions, read_graph, split_suffixes
 from npugraph.errors import DataError
-from npugraph.io import ReadOptions, read_graph, split_suffixes
 
 THREE = "a\tr\tb\n"
 FOUR = "a\tr\tb\t0.5\n"

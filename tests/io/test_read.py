@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from graph_files import NAMED, PREFIX, UNNAMED, Row, rows_of, write
+from npugraph.data.io import ReadOptions, read_graph
 from npugraph.errors import DataError
-from npugraph.io import ReadOptions, read_graph
 
 
 @pytest.mark.parametrize(

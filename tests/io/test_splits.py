@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from graph_files import rows_of, table_of, write
+from npugraph.data.io import find_part, read_graph, read_splits, write_splits, write_table
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph, Splits, split_facts
-from npugraph.io import find_part, read_graph, read_splits, write_splits, write_table
 
 
 def write_parts(folder: Path, **texts: str) -> Path:

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graph_files import Row, rows_of, table_of, write
+from npugraph.data.io import read_graph, write_table
 from npugraph.errors import DataError
-from npugraph.io import read_graph, write_table
 
 PLAIN = [("a", "r", "b"), ("b", "s", "c"), ("a", "r", "b")]
 TEXT_SUFFIXES = [".tsv", ".tsv.gz", ".tsv.zst", ".txt", ".csv", ".csv.gz", ".csv.zst"]

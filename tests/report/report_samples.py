@@ -80,7 +80,7 @@ def hostile_report() -> ReportData:
 
 
 def world_facts() -> list[tuple[str, str, str]]:
-    text = (files("npugraph") / "data" / "world.tsv").read_text(encoding="utf-8")
+    text = (files("npugraph") / "data" / "bundled" / "world.tsv").read_text(encoding="utf-8")
     rows = [tuple(line.split("\t")[:3]) for line in text.splitlines()[1:]]
     return [(row[0], row[1], row[2]) for row in rows]
 

@@ -6,9 +6,9 @@ facts, and given the probability that it is true, with the two priors estimated.
 
 from __future__ import annotations
 
-from npugraph.auditing.files import write_audit
-from npugraph.auditing.run import Audit, Stage, audit, whole_graph
+from npugraph.auditing.result import Audit, Stage, audit, whole_graph
 from npugraph.auditing.settings import AuditSettings, Plan, make_plan, suited_settings
+from npugraph.auditing.write import write_audit
 
 __all__ = [
     "Audit",

@@ -14,9 +14,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from npugraph.features import stored_answers
+from npugraph.arrays import first_of_each
+from npugraph.auditing.features import stored_answers
 from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
-from npugraph.system import Model
+from npugraph.model import Model
 
 CAP = 4096
 # Scores held at once.
@@ -56,17 +57,6 @@ def propose(
     order = torch.argsort(value, descending=True, stable=True)
     # Both questions of a fact may have found it.
     return everything[order[first_of_each(graph.index().key(everything[order]))]][:most]
-
-
-def first_of_each(key: Tensor) -> Tensor:
-    """Return the places where each distinct key [n] first stands, in order.
-
-    >>> first_of_each(torch.tensor([7, 3, 7, 5])).tolist()
-    [0, 1, 3]
-    """
-    distinct, inverse = torch.unique(key, return_inverse=True)
-    place = torch.full((len(distinct),), len(key))
-    return place.scatter_reduce(0, inverse, torch.arange(len(key)), "amin").sort().values
 
 
 def _best(

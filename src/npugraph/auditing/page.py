@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from npugraph.crossfit import KINDS
-from npugraph.explain import Alternative, CollectionModel, Explanation
+from npugraph.auditing.out_of_fold import KINDS
+from npugraph.explaining import Alternative, CollectionModel, Explanation
 from npugraph.graph import KnowledgeGraph
 from npugraph.report import (
     Coefficient,
@@ -30,7 +30,7 @@ from npugraph.report import (
 )
 
 if TYPE_CHECKING:
-    from npugraph.auditing.run import Audit, Judgement
+    from npugraph.auditing.result import Audit, Judgement
 
 # A relation with fewer facts is judged by what other relations taught.
 RARE = 20

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from npugraph.auditing.features import FEATURES
 from npugraph.errors import SettingsError
-from npugraph.features import FEATURES
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes import get_recipe
 from npugraph.settings import TrainSettings, check_ranges, make_settings, setting
-from npugraph.train import choose_device
+from npugraph.training.loop import choose_device
 
 # Up to so many facts, a few strengths of the penalty are tried and validation chooses.
 SEARCH_FACTS = 50_000

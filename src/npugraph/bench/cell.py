@@ -17,13 +17,14 @@ import torch
 
 from npugraph.bench.graphs import graph_of, without_test
 from npugraph.bench.plan import Cell
-from npugraph.checkpoint import Run
 from npugraph.errors import RunError
-from npugraph.evaluation import noise_metrics, rank_part
+from npugraph.fitting import Fitted, fit
 from npugraph.graph import Splits
+from npugraph.ranking.evaluate import noise_metrics, rank_part
 from npugraph.recipes import get_recipe
 from npugraph.settings import TrainSettings, make_settings
-from npugraph.train import Fitted, choose_device, fit
+from npugraph.training.loop import choose_device
+from npugraph.training.run_folder import Run
 from npugraph.version import __version__
 
 Line = dict[str, Any]

@@ -30,16 +30,16 @@ import torch
 from npugraph.bench.graphs import graph_of, without_test
 from npugraph.bench.plan import Cell
 from npugraph.bench.processes import environment
-from npugraph.datasets import CATALOGUE, resolve
+from npugraph.data.datasets import CATALOGUE, resolve
+from npugraph.data.perturb import PerturbSettings
 from npugraph.errors import NpugraphError
 from npugraph.graph import Splits
-from npugraph.perturb import PerturbSettings
-from npugraph.ranking import rank
+from npugraph.ranking.ranks import rank
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
-from npugraph.train import choose_device, make_optimizer, make_stepper, precision
-from npugraph.training import Training
+from npugraph.training.batch_loss import Training
+from npugraph.training.loop import choose_device, make_optimizer, make_stepper, precision
 
 Basis = Literal["known", "same settings", "measured", "same recipe", "unknown"]
 Lines = Mapping[str, Mapping[str, Any]]

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from npugraph.bench.plan import Cell
-from npugraph.datasets import content_hash, resolve
+from npugraph.data.datasets import content_hash, resolve
+from npugraph.data.io import read_splits
+from npugraph.data.perturb import PerturbSettings, describe, perturb, save
 from npugraph.errors import DataError
 from npugraph.graph import Splits
-from npugraph.io import read_splits
-from npugraph.perturb import PerturbSettings, describe, perturb, save
 
 
 def perturbed(graph: str, settings: PerturbSettings, folder: Path) -> Splits:

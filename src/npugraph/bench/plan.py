@@ -17,10 +17,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-from npugraph.datasets import content_hash
+from npugraph.data.datasets import content_hash
+from npugraph.data.perturb import Noise, PerturbSettings
 from npugraph.errors import DataError, SettingsError, nearest
-from npugraph.evaluation import FILTERS
-from npugraph.perturb import Noise, PerturbSettings
+from npugraph.ranking.evaluate import FILTERS
 from npugraph.recipes import get_recipe
 from npugraph.settings import make_settings
 from npugraph.version import __version__

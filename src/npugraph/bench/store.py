@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from npugraph.bench.plan import Plan, distinct
+from npugraph.data.io import write_text
 from npugraph.errors import DataError, RunError
-from npugraph.io import write_text
 
 Line = dict[str, Any]
 RESULTS = "results.jsonl"

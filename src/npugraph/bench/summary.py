@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from npugraph.statistics import PairedTest, Spread, holm, mean_and_deviation, paired_test
+from npugraph.significance import PairedTest, Spread, holm, mean_and_deviation, paired_test
 
 if TYPE_CHECKING:
     from npugraph.bench.plan import Cell, Plan

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from npugraph.auditing import Audit, AuditSettings, Stage
+    from npugraph.data.perturb import Truth
     from npugraph.graph import KnowledgeGraph, Splits
-    from npugraph.perturb import Truth
 
 
 PrecisionOption = Annotated[
@@ -162,8 +162,8 @@ def _settings(
 
 def _planted(seed: int) -> tuple[Splits, Truth]:
     """Return the bundled graph with wrong facts planted, and which they are."""
-    from npugraph.datasets import load
-    from npugraph.perturb import PerturbSettings, perturb
+    from npugraph.data.datasets import load
+    from npugraph.data.perturb import PerturbSettings, perturb
 
     half = PerturbSettings(rate=0.025, added_share=1.0, noise="one-sided", seed=seed)
     splits, first = perturb(load("world"), half)
@@ -178,8 +178,8 @@ def _planted(seed: int) -> tuple[Splits, Truth]:
 
 def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
     """Read the facts to protect; those that the graph does not hold are said and change nothing."""
+    from npugraph.data.io import ReadOptions, read_table
     from npugraph.errors import DataError
-    from npugraph.io import ReadOptions, read_table
 
     try:
         facts = graph.encode(read_table(path, ReadOptions())[0])
@@ -302,8 +302,8 @@ def explain(
     """
     import torch
 
-    from npugraph.explain import explain as find
-    from npugraph.train import load
+    from npugraph.explaining import explain as find
+    from npugraph.fitting import load
 
     folder, whole = _folder_of(run, (head, relation, tail))
     fitted = load(folder, device)

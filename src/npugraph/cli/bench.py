@@ -136,7 +136,7 @@ def show_plan(
     from npugraph.bench.plan import Plan, distinct
     from npugraph.bench.store import Store
     from npugraph.errors import SettingsError
-    from npugraph.train import choose_device
+    from npugraph.training.loop import choose_device
 
     if machine and measure:
         raise SettingsError("--measure times this machine; leave out --on.")
@@ -280,7 +280,7 @@ def _announce(name: str, cells: Sequence[Cell], store: Store, device: str | None
     """Say what will run and about how long it takes."""
     from npugraph.bench import estimate as estimates
     from npugraph.bench.cell import machine
-    from npugraph.train import choose_device
+    from npugraph.training.loop import choose_device
 
     if not cells:
         say(f"{name}: all cells are finished.")
@@ -314,11 +314,11 @@ def show_table(
     """
     from dataclasses import asdict
 
+    from npugraph.bench.paper.tables import FORMATS, make_table
     from npugraph.bench.plan import Plan
     from npugraph.bench.store import Store
-    from npugraph.bench.tables import FORMATS, make_table
+    from npugraph.data.io import write_text
     from npugraph.errors import DataError, SettingsError, nearest
-    from npugraph.io import write_text
 
     if form not in FORMATS:
         hint = nearest(form, list(FORMATS))
@@ -353,7 +353,7 @@ def draw_figures(
 
     Example: npugraph bench figures table-0.3 sweep-rates --out benchmarks/results/bench
     """
-    from npugraph.bench.figures import make_figures, write_figures
+    from npugraph.bench.paper.figures import make_figures, write_figures
     from npugraph.bench.plan import Plan
     from npugraph.bench.store import Store
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from npugraph.data.io import ReadOptions
     from npugraph.graph import Splits
-    from npugraph.io import ReadOptions
 
 GraphArgument = Annotated[
     str | None,
@@ -116,7 +116,7 @@ def bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
 def read_options(header: bool | None, columns: str | None, delimiter: str | None) -> ReadOptions:
     """Make the reader's options of the command's flags."""
-    from npugraph.io import ReadOptions
+    from npugraph.data.io import ReadOptions
 
     chosen = tuple(columns.split(",")) if columns else None
     return ReadOptions(header=header, columns=chosen, delimiter=delimiter)
@@ -126,7 +126,7 @@ def load_graph(
     graph: str | None, header: bool | None, columns: str | None, delimiter: str | None, seed: int
 ) -> Splits:
     """Find and read the graph a user asked for, and say on stderr what was read."""
-    from npugraph.datasets import resolve
+    from npugraph.data.datasets import resolve
 
     splits = resolve(graph, read_options(header, columns, delimiter), seed)
     counts = splits.summary()

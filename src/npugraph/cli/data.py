@@ -30,7 +30,7 @@ def list_datasets(as_json: JsonOption = False) -> None:
 
     Example: npugraph datasets list
     """
-    from npugraph.datasets import BUNDLED, CATALOGUE, find
+    from npugraph.data.datasets import BUNDLED, CATALOGUE, find
 
     rows: list[dict[str, Any]] = []
     for name, entry in CATALOGUE.items():
@@ -67,7 +67,7 @@ def show_dataset(
 
     Example: npugraph datasets show fb15k-237
     """
-    from npugraph.datasets import BUNDLED, bundled, find, info
+    from npugraph.data.datasets import BUNDLED, bundled, find, info
 
     if name == BUNDLED:
         described: dict[str, Any] = {
@@ -127,7 +127,7 @@ def perturb(
 
     Example: npugraph perturb fb15k-237 --rate 0.3 --noise random --seed 0 --out ptb
     """
-    from npugraph import perturb as protocol
+    from npugraph.data import perturb as protocol
     from npugraph.errors import SettingsError
 
     settings = protocol.PerturbSettings(
@@ -176,9 +176,9 @@ def interactions(
 
     Example: npugraph interactions log.csv --out twitter.tsv --min-user 30 --drop-top-share 0.001
     """
+    from npugraph.data.interactions import build_interactions
+    from npugraph.data.io import write_table
     from npugraph.errors import SettingsError
-    from npugraph.interactions import build_interactions
-    from npugraph.io import write_table
 
     names = columns.split(",")
     if len(names) != 3:

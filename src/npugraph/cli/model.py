@@ -90,8 +90,8 @@ def fit(
 def _train(
     splits: Splits, recipe: str, settings: TrainSettings, out: Path, resume: bool
 ) -> dict[str, Any]:
-    from npugraph import train
-    from npugraph.evaluation import noise_judge
+    from npugraph import fitting as train
+    from npugraph.ranking.evaluate import noise_judge
 
     resume = resume and (out / "settings.json").exists()
     say(_plan(splits, recipe, settings))
@@ -127,7 +127,7 @@ def _train(
 def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> str:
     """Say what is about to be done, and what memory it takes."""
     from npugraph.recipes import get_recipe
-    from npugraph.train import choose_device
+    from npugraph.training.loop import choose_device
 
     system = get_recipe(recipe).build(settings, splits.train).system
     weights = sum(p.numel() * p.element_size() for p in system.parameters())
@@ -175,9 +175,9 @@ def evaluate(
 
     Example: npugraph evaluate runs/umls --filter clean --filter perturbed --by cardinality
     """
-    from npugraph import evaluation as judge
     from npugraph.errors import SettingsError, nearest
-    from npugraph.train import load
+    from npugraph.fitting import load
+    from npugraph.ranking import evaluate as judge
 
     groups = by or []
     for value, allowed in (
@@ -237,10 +237,10 @@ def predict(
     Example: npugraph predict runs/world --head France --relation borders -k 10
     """
     from npugraph.errors import SettingsError
-    from npugraph.evaluation import index_of_known
+    from npugraph.fitting import load
     from npugraph.graph import Side
-    from npugraph.ranking import top_k
-    from npugraph.train import load
+    from npugraph.ranking.evaluate import index_of_known
+    from npugraph.ranking.ranks import top_k
 
     if relation is None or (head is None) == (tail is None):
         raise SettingsError("Give --relation and one of --head and --tail.")
@@ -292,9 +292,9 @@ def score(
 
     Example: npugraph score runs/npu facts.tsv --out scored.tsv
     """
-    from npugraph.io import read_table, write_table
-    from npugraph.scoring import score_table
-    from npugraph.train import load
+    from npugraph.data.io import read_table, write_table
+    from npugraph.fitting import load
+    from npugraph.ranking.predict import score_table
 
     given, _ = read_table(facts, read_options(header, columns, delimiter))
     scored = score_table(load(run, device), given)

@@ -134,7 +134,7 @@ def tune(
 
     Example: npugraph tune umls --recipe complex-n3 --trials 30 --out tuned/umls
     """
-    from npugraph import tune as tuning
+    from npugraph import tuning
     from npugraph.settings import parse_assignments
 
     tuning.check_optuna()

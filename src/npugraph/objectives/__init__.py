@@ -11,23 +11,19 @@ from npugraph.objectives.base import Objective, Scored
 from npugraph.objectives.confidence import ConfidenceMSE
 from npugraph.objectives.logistic import Logistic, SmoothedLogistic
 from npugraph.objectives.margin import Margin
-from npugraph.objectives.npu import Heads, NoisyPU, WithoutPU
 from npugraph.objectives.pu_risk import PURisk
 from npugraph.objectives.reduce import power_penalty
 from npugraph.objectives.softmax import SoftmaxN3
 
 __all__ = [
     "ConfidenceMSE",
-    "Heads",
     "Logistic",
     "Margin",
-    "NoisyPU",
     "Objective",
     "PURisk",
     "Scored",
     "SelfAdversarial",
     "SmoothedLogistic",
     "SoftmaxN3",
-    "WithoutPU",
     "power_penalty",
 ]

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import SelfAdversarial
 from npugraph.recipes.base import Choices, Dimension, LogRange, Recipe
 from npugraph.samplers import Sampler, Uniform
 from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 SOURCE = "Sun et al.: RotatE: Knowledge Graph Embedding by Relational Rotation (2019)"
 

@@ -9,7 +9,7 @@ from typing import Any
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.settings import TrainSettings
-from npugraph.training import Training
+from npugraph.training.batch_loss import Training
 
 
 @dataclass(frozen=True)

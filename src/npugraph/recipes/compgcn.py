@@ -9,13 +9,13 @@ import torch
 
 from npugraph.encoders import CompGCN, Lookup
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import SmoothedLogistic
 from npugraph.recipes.base import Choices, LogRange, Range, Recipe
 from npugraph.scorers import Affine, ConvE, DistMult, Scorer, TransE
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import QueryTraining, Training
+from npugraph.training.batch_loss import QueryTraining, Training
 
 # An entity that answers no query, or every one, starts as if it were so close to that.
 LEAST_RATE = 1e-6

@@ -7,14 +7,14 @@ from typing import Literal
 
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import SoftmaxN3
 from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.samplers import AllEntities, Sampler, Uniform
 from npugraph.scorers import ComplEx
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)

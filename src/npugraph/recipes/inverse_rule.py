@@ -10,11 +10,11 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph, Side
+from npugraph.model import Model
 from npugraph.recipes.base import Choices, Recipe, Whole
 from npugraph.rules import RuleSet, mine
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import Model
-from npugraph.training import NoTraining, Training
+from npugraph.training.batch_loss import NoTraining, Training
 
 # Frequencies decide only between equal rules: they add at most this to a bound in [0, 1].
 TIE = 1e-9

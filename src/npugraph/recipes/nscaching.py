@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from npugraph.graph import KnowledgeGraph, Side
+from npugraph.model import System
 from npugraph.objectives import Margin, Objective, SelfAdversarial
 from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import check_sides, xavier
@@ -16,8 +17,7 @@ from npugraph.samplers import Candidates, NSCaching
 from npugraph.scorers import ComplEx, DistMult, Scorer, TransE
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import PURisk
 from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import xavier
@@ -13,8 +14,7 @@ from npugraph.samplers import Generated, Uniform
 from npugraph.scorers import DistMult
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)

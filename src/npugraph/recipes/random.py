@@ -9,11 +9,11 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph, Side
+from npugraph.model import Model
 from npugraph.recipes.base import Recipe
 from npugraph.seeds import number
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import Model
-from npugraph.training import NoTraining, Training
+from npugraph.training.batch_loss import NoTraining, Training
 
 
 @dataclass(frozen=True)

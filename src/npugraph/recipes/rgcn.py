@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from npugraph import encoders
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import Logistic
 from npugraph.recipes.base import Choices, LogRange, Range, Recipe
 from npugraph.samplers import Uniform
 from npugraph.scorers import DistMult
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)

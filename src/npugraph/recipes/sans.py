@@ -17,7 +17,7 @@ from npugraph.recipes.adversarial import (
 from npugraph.recipes.base import Choices, Recipe
 from npugraph.samplers import SANS, neighbourhoods
 from npugraph.settings import setting
-from npugraph.training import Training
+from npugraph.training.batch_loss import Training
 
 
 @dataclass(frozen=True)

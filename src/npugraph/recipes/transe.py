@@ -9,14 +9,14 @@ from typing import Literal
 from npugraph.encoders import Lookup
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import Margin
 from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.samplers import Uniform
 from npugraph.scorers import Scorer, TransE
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Sides, Training
+from npugraph.training.batch_loss import PlainTraining, Sides, Training
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import System
 from npugraph.objectives import Objective
 from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import TransESettings, make_tables, margin_parts
 from npugraph.samplers import Sampler
 from npugraph.scorers import TransE, TransR
 from npugraph.settings import setting
-from npugraph.system import System
-from npugraph.training import PlainTraining, Sides, Training
+from npugraph.training.batch_loss import PlainTraining, Sides, Training
 
 
 @dataclass(frozen=True)

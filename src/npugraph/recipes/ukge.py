@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import Link, System
 from npugraph.objectives import ConfidenceMSE
 from npugraph.recipes.base import Choices, LogRange, Recipe
 from npugraph.recipes.transe import xavier
 from npugraph.samplers import Uniform
 from npugraph.scorers import Affine, DistMult
 from npugraph.settings import TrainSettings, setting
-from npugraph.system import Link, System
-from npugraph.training import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)

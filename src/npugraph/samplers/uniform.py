@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from npugraph import kernels
 from npugraph.graph import SIDES, Side, TripleIndex, flip
+from npugraph.kernels import cpu as kernels
 from npugraph.samplers.base import Candidates, Sampler
 
 

@@ -16,23 +16,19 @@ from npugraph.scorers.base import Scorer
 from npugraph.scorers.bilinear import ComplEx, DistMult
 from npugraph.scorers.conve import ConvE
 from npugraph.scorers.distance import RotatE, TransE, distances
-from npugraph.scorers.heads import BilinearHeads, MLPHeads, TwoHeads
 from npugraph.scorers.perceptron import MLP, gathered_perceptron, perceptron_scores
 from npugraph.scorers.transr import TransR
 
 __all__ = [
     "MLP",
     "Affine",
-    "BilinearHeads",
     "ComplEx",
     "ConvE",
     "DistMult",
-    "MLPHeads",
     "RotatE",
     "Scorer",
     "TransE",
     "TransR",
-    "TwoHeads",
     "distances",
     "gathered_perceptron",
     "perceptron_scores",

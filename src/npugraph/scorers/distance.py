@@ -8,9 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from npugraph import gpu, kernels
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
+from npugraph.kernels import cpu as kernels
+from npugraph.kernels import dispatch as gpu
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.bilinear import multiply
 from npugraph.scorers.tiles import tiled

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from npugraph import gpu, kernels
 from npugraph.graph import Side
+from npugraph.kernels import cpu as kernels
+from npugraph.kernels import dispatch as gpu
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.tiles import tiled
 

@@ -1,0 +1,61 @@
+"""Small helpers on arrays: checks that answer with a sentence, and the first of each key."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from npugraph.errors import DataError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def finite(values: ArrayLike, name: str, *, empty: bool = False) -> Floats:
+    """Return finite numbers [n] as float64; refuse anything else with a sentence.
+
+    >>> finite([1, 2], "scores").tolist()
+    [1.0, 2.0]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional; it has shape {array.shape}.")
+    if len(array) == 0 and not empty:
+        raise DataError(f"{name} is empty; at least one value is needed.")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise DataError(
+            f"{name}[{bad[0]}] is {array[bad[0]]}; remove or replace the {len(bad)} values that "
+            "are not finite."
+        )
+    return array
+
+
+def probabilities(values: ArrayLike, name: str = "probability") -> Floats:
+    """Return numbers [n] in [0, 1] as float64; refuse anything else with a sentence."""
+    array = finite(values, name, empty=True)
+    bad = np.flatnonzero((array < 0) | (array > 1))
+    if len(bad):
+        raise DataError(f"{name}[{bad[0]}] is {array[bad[0]]}; it must lie between 0 and 1.")
+    return array
+
+
+def same_length(left: ArrayLike, right: ArrayLike, names: str) -> None:
+    """Refuse two arrays of different length; ``names`` says which they are."""
+    sizes = np.shape(left), np.shape(right)
+    if sizes[0] != sizes[1]:
+        raise DataError(f"{names} must have the same length; they have {sizes[0]} and {sizes[1]}.")
+
+
+def first_of_each(keys: Tensor) -> Tensor:
+    """Return the places where each distinct key [n] first stands, ascending.
+
+    >>> first_of_each(torch.tensor([5, 3, 5, 3, 7])).tolist()
+    [0, 1, 4]
+    """
+    order = torch.argsort(keys, stable=True)
+    fresh = torch.ones(len(keys), dtype=torch.bool, device=keys.device)
+    fresh[1:] = keys[order][1:] != keys[order][:-1]
+    return order[fresh].sort().values

@@ -1,0 +1,1 @@
+"""Pure functions on arrays: noise kinds, priors, probabilities, recovery, review lists."""

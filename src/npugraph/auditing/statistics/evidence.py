@@ -1,0 +1,251 @@
+"""From features to probabilities: noise profile, one score, priors, density ratio.
+
+Pure functions on arrays. Nothing here knows a graph or a system: whoever has features of
+collected and of uncollected facts, judged out of fold, can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npugraph.auditing.statistics.class_priors import (
+    Estimate,
+    Priors,
+    PriorSettings,
+    estimate_priors,
+)
+from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
+from npugraph.auditing.statistics.probability import (
+    DensityRatio,
+    posterior_collected,
+    posterior_uncollected,
+)
+from npugraph.auditing.statistics.stacking import Stack, mixed_pool, stack
+from npugraph.seeds import number
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
+# The kind whose plain scores are compared with those of the collected facts, by relation.
+PLAIN_KIND = "one-sided"
+# The ends of a fact by their place in it.
+ENDS = {0: "head", 2: "tail"}
+# The ends are told apart where so many times more wrong facts are at one end than elsewhere, ...
+ONE_ENDED = 4.0
+# ... or where more are, and cut pools find so many times more wrong facts than whole ones.
+FOUND_MORE = 1.5
+# Fewer wrong facts than this share of all say nothing about ends.
+LEAST_SHARE = 0.005
+# A pool with fewer facts of an end is not cut.
+LEAST_OF_AN_END = 0.1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Facts as arrays.
+
+    Attributes:
+        features: [n, f].
+        fold: [n], the fold whose system judged the fact.
+        relation: [n].
+        score: [n], the plain score of that system.
+        replaced: [n], which end of an uncollected fact was replaced: a key of ENDS, or -1 where
+            it was no single end. None where nobody knows.
+    """
+
+    features: Floats
+    fold: Ints
+    relation: Ints
+    score: Floats
+    replaced: Ints | None = None
+
+    def select(self, kept: NDArray[np.bool_]) -> Sample:
+        """Return the facts that are ``kept`` [n]."""
+        return Sample(
+            self.features[kept],
+            self.fold[kept],
+            self.relation[kept],
+            self.score[kept],
+            None if self.replaced is None else self.replaced[kept],
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the evidence says, and how to turn scores into probabilities.
+
+    Attributes:
+        profile: what kind of wrong facts there seem to be.
+        stack: one score from all features.
+        priors: the shares of true facts.
+        ratio: the density ratio p_collected / p_uncollected of that score.
+        unknown: share of the collected facts that are true and yet score like wrong ones.
+        wrong_end: the end at which most wrong facts are wrong, or None.
+    """
+
+    profile: NoiseProfile
+    stack: Stack
+    priors: Priors
+    ratio: DensityRatio
+    unknown: float = PriorSettings.unknown / 2
+    wrong_end: str | None = None
+
+    def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
+        """Return the probability that facts of these scores [n] are true, and its 90% interval.
+
+        The interval spans what the ends of the priors' intervals give. A collected fact is never
+        called wrong for certain: where wrong facts lie so do some true ones that no system knows,
+        so rho is taken to be at least (1 - beta) / (1 - alpha) + unknown there. Without that floor
+        the lowest scores would get the lowest ratio that chance made.
+
+        For uncollected facts alpha is found by taking the best scored ones for true, which is the
+        most it can be; a graph that lacks nothing looks the same. Their probability is therefore
+        the middle of its interval, and the interval is what to read.
+        """
+        if not len(score):
+            return score, score, score
+        posterior = posterior_collected if collected else posterior_uncollected
+        rho = self.ratio(score)
+
+        def at(beta: float, alpha: float) -> Floats:
+            beta = min(max(beta, 1e-6), 1 - 1e-6)
+            alpha = min(max(alpha, 1e-9), 0.999 * beta)
+            floor = (1 - beta) / (1 - alpha) + self.unknown if collected else 0.0
+            return posterior(np.maximum(rho, floor), beta, alpha)
+
+        beta, alpha = self.priors.beta, self.priors.alpha
+        ends = [at(b, a) for b in (beta.low, beta.high) for a in (alpha.low, alpha.high)]
+        middle = at(beta.value, alpha.value)
+        low = np.minimum(np.min(ends, axis=0), middle)
+        high = np.maximum(np.max(ends, axis=0), middle)
+        return (middle if collected else (low + high) / 2), low, high
+
+
+def reach_verdict(
+    collected: Sample,
+    pools: Mapping[str, Sample],
+    *,
+    beta: float | None = None,
+    alpha: float | None = None,
+    seed: int = 0,
+) -> Verdict:
+    """Judge collected facts against pools of uncollected ones, by kind of wrong fact.
+
+    Returns the profile, one score, the priors and how scores become probabilities.
+
+    Args:
+        collected: the collected facts.
+        pools: by kind, uncollected facts.
+        beta: known share of true facts among the collected ones, or None.
+        alpha: known share of true facts among the uncollected ones, or None.
+        seed: every draw follows from it.
+    """
+    pools, profile, wrong_end = profile_pools(collected, pools, seed)
+    stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, seed=seed)
+    rng = np.random.default_rng(number(seed, "pool"))
+    places = mixed_pool(stacked.pools, profile.weight, rng)
+    pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
+    settings = PriorSettings(seed=seed)
+    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, settings=settings)
+    plain = pools.get(_name(PLAIN_KIND, wrong_end), pools.get(PLAIN_KIND))
+    if beta is None and plain is not None and len(plain.score):
+        other = estimate_priors(
+            collected.score,
+            plain.score,
+            collected_group=collected.relation,
+            uncollected_group=plain.relation,
+            settings=settings,
+        )
+        priors = agree(priors, other)
+    ratio = DensityRatio.fit(stacked.collected, pool)
+    return Verdict(profile, stacked, priors, ratio, wrong_end=wrong_end)
+
+
+def profile_pools(
+    collected: Sample, pools: Mapping[str, Sample], seed: int = 0
+) -> tuple[Mapping[str, Sample], NoiseProfile, str | None]:
+    """Estimate the noise profile; where one end alone is wrong, of pools that are cut by end.
+
+    Where only tails are wrong, a pool with heads replaced as well looks half empty, and hides what
+    there is. Where both are wrong, whole pools are better: there is less to estimate.
+
+    Returns the pools, their profile and the end that is wrong, or None.
+    """
+    whole = noise_profile(collected.features, collected.fold, _arrays(pools), seed=seed)
+    cut, end_of = _by_end(pools)
+    if end_of:
+        profile = noise_profile(collected.features, collected.fold, _arrays(cut), seed=seed)
+        wrong_end = _wrong_end(profile, end_of, sum(whole.share.values()))
+        if wrong_end is not None:
+            return cut, profile, wrong_end
+    return pools, whole, None
+
+
+def _arrays(pools: Mapping[str, Sample]) -> dict[str, tuple[Floats, Ints]]:
+    """Return the features and folds of each pool."""
+    return {kind: (pool.features, pool.fold) for kind, pool in pools.items()}
+
+
+def _name(kind: str, end: str | None) -> str:
+    """Return what a pool is called that was cut by end, or was not."""
+    return kind if end is None else f"{kind}, {end}"
+
+
+def _by_end(pools: Mapping[str, Sample]) -> tuple[dict[str, Sample], dict[str, str]]:
+    """Cut the pools of single ends by end; return all pools, and the ends of those that were cut.
+
+    A pool that knows no end, or hardly one of them, stays whole.
+    """
+    cut: dict[str, Sample] = {}
+    end_of: dict[str, str] = {}
+    for kind, pool in pools.items():
+        at = {} if pool.replaced is None else {end: pool.replaced == p for p, end in ENDS.items()}
+        counts = [int(kept.sum()) for kept in at.values()]
+        size = len(pool.fold)
+        if sum(counts) < size or min(counts, default=0) <= LEAST_OF_AN_END * size:
+            cut[kind] = pool
+            continue
+        for end, kept in at.items():
+            cut[_name(kind, end)] = pool.select(kept)
+            end_of[_name(kind, end)] = end
+    return cut, end_of
+
+
+def _wrong_end(profile: NoiseProfile, end_of: Mapping[str, str], by_whole: float) -> str | None:
+    """Return the end at which most wrong facts are wrong, or None.
+
+    Args:
+        profile: of the pools that were cut.
+        end_of: the end of each of them.
+        by_whole: the share of wrong facts that whole pools find.
+    """
+    at = dict.fromkeys(ENDS.values(), 0.0)
+    for kind, end in end_of.items():
+        at[end] += profile.share[kind]
+    most = max(at, key=at.__getitem__)
+    found = sum(profile.share.values())
+    elsewhere = found - at[most]
+    clear = at[most] > ONE_ENDED * elsewhere
+    hidden = at[most] > elsewhere and found > FOUND_MORE * by_whole
+    return most if at[most] > LEAST_SHARE and (clear or hidden) else None
+
+
+def agree(priors: Priors, other: Priors) -> Priors:
+    """Return priors whose beta is the mean of two estimates, where both can be told.
+
+    The stacked score sees more and compares over all relations; the plain score sees less and
+    compares within each relation. Their errors differ, so the mean is nearer the truth. Its
+    interval is the mean of the two intervals, widened to hold both estimates. Where either
+    cannot be told, ``priors`` stands as it is.
+    """
+    if not (priors.identifiable and other.identifiable):
+        return priors
+    first, second = priors.beta, other.beta
+    value, low, high = ((a + b) / 2 for a, b in zip(first, second, strict=True))
+    low = min(low, first.value, second.value)
+    high = max(high, first.value, second.value)
+    return replace(priors, beta=Estimate(value, low, high))

@@ -1,0 +1,162 @@
+"""What kind of wrong facts a graph holds: the noise profile.
+
+A wrong fact may be any three names thrown together, a fact with one end replaced by anything, or
+one with an end replaced by something plausible. Pools of such facts can be drawn; what nobody
+knows is how much of each is in the collected facts. With p_c the distribution of the collected
+facts, p_true that of the true ones and p_k that of pool k,
+
+    p_c(H) = beta p_true(H) + sum_k a_k p_k(H)      for every set H of facts,
+
+and where no true facts lie the shares a_k are all that is left. Each pool j gives such sets: a
+classifier tells its facts from the collected ones, and H_j(c) holds what scores below the c-th
+quantile of the pool, for c up to a half. One equation a pool, as many as there are shares::
+
+    p_c(H_j) / p_j(H_j) = sum_k a_k p_k(H_j) / p_j(H_j),      a_k >= 0
+
+by least squares. Wide sets have many facts and some true ones among them, narrow ones few of
+either, so the equation of a pool is the mean over c with the weights of
+:func:`npugraph.auditing.statistics.class_priors.threshold_weights`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from npugraph.auditing.statistics.class_priors import threshold_weights
+from npugraph.auditing.statistics.trees import Trees
+from npugraph.errors import DataError
+from npugraph.seeds import number
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
+# Quantiles of a pool below which facts are counted.
+LOW_ENDS = np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5])
+# Pull of the shares to 0, and so to one another where features cannot tell the kinds apart.
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True)
+class NoiseProfile:
+    """How much of each kind of wrong facts there seems to be.
+
+    Attributes:
+        share: by kind, its share of the collected facts.
+        weight: by kind, how much its pool should count; sums to 1.
+    """
+
+    share: dict[str, float]
+    weight: dict[str, float]
+
+
+def noise_profile(
+    collected: Floats,
+    collected_fold: Ints,
+    pools: Mapping[str, tuple[Floats, Ints]],
+    *,
+    most: int = 30_000,
+    rounds: int = 40,
+    seed: int = 0,
+) -> NoiseProfile:
+    """Estimate the noise profile of collected facts from features and folds.
+
+    The weights go with the squares of the shares: a few true facts in the low end of a kind look
+    like a small share of it, and a pool of the wrong kind does more harm than a missing one.
+
+    Args:
+        collected: features of the collected facts, [n, f].
+        collected_fold: their folds, [n].
+        pools: by kind, features [m, f] and folds [m] of uncollected facts. A kind without facts
+            in both halves of the folds gets no share.
+        most: facts of the collected ones, and of each kind, that are used; a sample beyond.
+        rounds: trees a classifier. Each is trained on one half of the folds and judges the other.
+        seed: every draw follows from it.
+    """
+    folds = np.unique(collected_fold)
+    if len(folds) < 2:
+        raise DataError("A noise profile needs facts of at least two folds.")
+    # The halves go by the order of the folds, whatever numbers they have.
+    known = [
+        (features, np.searchsorted(folds, fold) % 2 == 1)
+        for features, fold in ((collected, collected_fold), *pools.values())
+    ]
+    rng = np.random.default_rng(number(seed, "profile"))
+    used = [_some(*sample, most, rng) for sample in known]
+    kinds = [k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()]
+    if not kinds:
+        raise DataError("A noise profile needs uncollected facts in both halves of the folds.")
+    share = np.zeros(len(pools))
+    share[np.array(kinds) - 1] = _shares([used[0], *(used[k] for k in kinds)], rounds, seed)
+    weight = share**2
+    if not weight.sum():
+        weight[np.array(kinds) - 1] = 1.0
+    weight = weight / weight.sum()
+    return NoiseProfile(
+        dict(zip(pools, share.tolist(), strict=True)),
+        dict(zip(pools, weight.tolist(), strict=True)),
+    )
+
+
+Sample = tuple[Floats, NDArray[np.bool_]]
+
+
+def _some(features: Floats, half: NDArray[np.bool_], most: int, rng: np.random.Generator) -> Sample:
+    if len(half) <= most:
+        return features, half
+    chosen = np.sort(rng.permutation(len(half))[:most])
+    return features[chosen], half[chosen]
+
+
+def _shares(samples: list[Sample], rounds: int, seed: int) -> Floats:
+    """Solve for the shares [kinds]; the first sample is the collected facts."""
+    rows, right = [], []
+    for kind in range(1, len(samples)):
+        scores = _scores(samples, kind, rounds, seed)
+        edges = np.quantile(scores[kind], LOW_ENDS)
+        # Ties may put more below a quantile than its name says.
+        mass = _below(scores[kind], edges)
+        density = np.stack([_below(score, edges) / mass for score in scores])
+        count = len(scores[0])
+        weight = threshold_weights(density[0], mass, count)
+        mean = density @ weight
+        variance = max(mean[0], 1 / count) / count * (weight**2 / mass).sum()
+        rows.append(mean[1:] / np.sqrt(variance))
+        right.append(mean[0] / np.sqrt(variance))
+    matrix = np.stack(rows)
+    ridge = RIDGE * float(np.abs(matrix).max()) * np.eye(len(matrix))
+    padded = np.concatenate([right, np.zeros(len(matrix))])
+    found: Floats = nnls(np.concatenate([matrix, ridge]), padded)[0]
+    return np.minimum(found, 1.0)
+
+
+def _below(score: Floats, edges: Floats) -> NDArray[np.float64]:
+    """Return the share of scores [n] at or below each edge [t]: [t]."""
+    shares: NDArray[np.float64] = np.searchsorted(np.sort(score), edges, side="right") / len(score)
+    return shares
+
+
+def _scores(samples: list[Sample], kind: int, rounds: int, seed: int) -> list[Floats]:
+    """Score all samples by how collected they look beside one kind, each half by the other's."""
+    scores: list[Floats] = [np.zeros(len(half)) for _, half in samples]
+    for side in (False, True):
+        parts = [samples[k][0][samples[k][1] == side] for k in (0, kind)]
+        label = np.repeat([True, False], [len(part) for part in parts])
+        each = np.where(label, len(parts[1]), len(parts[0])) * 2.0 / len(label)
+        model = Trees.fit(
+            np.concatenate(parts),
+            label,
+            each,
+            rounds=rounds,
+            leaves=15,
+            seed=number(seed, "profile", kind) % 2**31,
+        )
+        for score, (features, half) in zip(scores, samples, strict=True):
+            other = half != side
+            if other.any():
+                score[other] = model.log_odds(features[other])
+    return scores

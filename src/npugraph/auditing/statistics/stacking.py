@@ -1,0 +1,136 @@
+"""One score from many features: how collected rather than uncollected does a fact look?
+
+A gradient-boosted classifier is trained on the features of collected facts against those of the
+pools, equal weight to both sides, and only ever judges facts of folds it was not trained on. Its
+log-odds are the log of the density ratio p_collected / p_pool, up to calibration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npugraph.auditing.statistics.trees import Trees
+from npugraph.errors import DataError
+from npugraph.seeds import number
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
+# A kind of less weight does not count where facts are chosen.
+SMALL = 0.02
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One classifier a fold, and the scores of all facts by the one that did not see them.
+
+    Attributes:
+        models: by fold.
+        collected: log-odds of the collected facts, [n].
+        pools: by kind, log-odds of its facts, [m].
+    """
+
+    models: dict[int, Trees]
+    collected: Floats
+    pools: dict[str, Floats]
+
+    def score(self, features: Floats, fold: Ints) -> Floats:
+        """Score other facts, judged by the systems of the given folds [n]: [n]."""
+        return _by_fold(self.models, features, fold)
+
+
+def stack(
+    collected: Floats,
+    collected_fold: Ints,
+    pools: Mapping[str, tuple[Floats, Ints]],
+    weight: Mapping[str, float],
+    *,
+    rounds: int = 80,
+    floor: float = 0.01,
+    most: int = 80_000,
+    seed: int = 0,
+) -> Stack:
+    """Train the classifiers.
+
+    Args:
+        collected: features of the collected facts, [n, f].
+        collected_fold: their folds, [n].
+        pools: by kind, features [m, f] and folds [m] of uncollected facts.
+        weight: by kind, how much its pool counts; sums to 1.
+        rounds: trees a classifier.
+        floor: the least weight of a kind, so that every kind of uncollected fact has been seen.
+        most: collected and uncollected facts that a classifier learns from; a sample beyond.
+        seed: every draw follows from it.
+    """
+    models = {}
+    weight = {kind: max(weight[kind], floor) for kind in pools}
+    rng = np.random.default_rng(number(seed, "stack"))
+    for fold in np.unique(collected_fold):
+        parts = [_some(collected[collected_fold != fold], most, rng)]
+        weights: list[Floats] = [np.ones(len(parts[0]))]
+        for kind, (features, of_fold) in pools.items():
+            # A kind that hardly counts needs few rows, but enough to be seen.
+            size = round(most * max(weight[kind], 0.05))
+            parts.append(_some(features[of_fold != fold], size, rng))
+            weights.append(np.full(len(parts[-1]), weight[kind] / max(len(parts[-1]), 1)))
+        models[int(fold)] = _fit(parts, weights, rounds, number(seed, "stack", int(fold)) % 2**31)
+    return Stack(
+        models,
+        _by_fold(models, collected, collected_fold),
+        {kind: _by_fold(models, x, fold) for kind, (x, fold) in pools.items()},
+    )
+
+
+def _some(features: Floats, most: int, rng: np.random.Generator) -> Floats:
+    if len(features) <= most:
+        return features
+    return features[np.sort(rng.permutation(len(features))[:most])]
+
+
+def _fit(parts: list[Floats], weights: list[Floats], rounds: int, seed: int) -> Trees:
+    if not len(parts[0]) or not sum(len(part) for part in parts[1:]):
+        raise DataError("There are too few facts to tell collected from uncollected ones.")
+    collected = np.zeros(sum(len(part) for part in parts), dtype=bool)
+    collected[: len(parts[0])] = True
+    weight = np.concatenate(weights)
+    # Equal weight to both sides, one on average: the leaves' least size is counted in facts.
+    weight[collected] /= weight[collected].sum()
+    weight[~collected] /= weight[~collected].sum()
+    return Trees.fit(
+        np.concatenate(parts),
+        collected,
+        weight * len(weight) / 2,
+        rounds=rounds,
+        leaves=31,
+        least_leaf=50,
+        seed=seed,
+    )
+
+
+def _by_fold(models: Mapping[int, Trees], features: Floats, fold: Ints) -> Floats:
+    scores = np.zeros(len(features))
+    for of_fold, model in models.items():
+        mine = fold == of_fold
+        if mine.any():
+            scores[mine] = model.log_odds(features[mine])
+    return scores
+
+
+def mixed_pool(
+    pools: Mapping[str, NDArray[np.generic]], weight: Mapping[str, float], rng: np.random.Generator
+) -> dict[str, Ints]:
+    """Choose from each pool so that the kinds stand to each other as their weights: places [m].
+
+    The largest such choice without repeats is taken. A kind of less weight than SMALL may fall
+    short of its due, so that it cannot make the whole choice small.
+    """
+    large = [len(pool) / weight[kind] for kind, pool in pools.items() if weight[kind] >= SMALL]
+    size = min(large, default=0.0)
+    return {
+        kind: np.sort(rng.permutation(len(pool))[: int(size * weight[kind])])
+        for kind, pool in pools.items()
+    }

@@ -1,0 +1,1 @@
+"""What only the paper's tables need: its printed figures, claims, notes, tables."""

@@ -1,0 +1,1 @@
+"""Facts in and out: files, known graphs, the protocol that makes them noisy."""

@@ -1,0 +1,21 @@
+"""Graphs in and out of files: TSV, CSV, Parquet, N-Triples and Turtle.
+
+Errors name the file and the line.
+"""
+
+from npugraph.data.io.formats import TEXT, split_suffixes
+from npugraph.data.io.read import ReadOptions, find_part, read_graph, read_splits, read_table
+from npugraph.data.io.write import write_splits, write_table, write_text
+
+__all__ = [
+    "TEXT",
+    "ReadOptions",
+    "find_part",
+    "read_graph",
+    "read_splits",
+    "read_table",
+    "split_suffixes",
+    "write_splits",
+    "write_table",
+    "write_text",
+]

@@ -1,0 +1,439 @@
+"""Read graphs from TSV, CSV, Parquet, N-Triples and Turtle.
+
+Text is parsed and turned into ids by Arrow, column by column; no Python code runs per row. Only
+when a file turns out to be bad is it read again, line by line, to name the first bad line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+import torch
+from torch import Tensor
+
+from npugraph.data.io.diagnose import Record, first_problem, records
+from npugraph.data.io.formats import (
+    COMPRESSION,
+    HEADER_NAMES,
+    RDF,
+    ROLES,
+    TEXT,
+    looks_like_header,
+    split_suffixes,
+)
+from npugraph.errors import DataError, nearest
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
+
+SPLITS = ("train", "valid", "test")
+BLANK_NODE = re.compile(rb"_:[^\s<>\"(){}\[\],;]+")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a graph file; None means: find out from the file.
+
+    Attributes:
+        header: whether a text file's first line names its columns.
+        columns: names or positions (from 0) of head, relation, tail and, if wanted, confidence
+            and label.
+        delimiter: the character between the fields of a text file.
+        literals: keep RDF literals as entities instead of counting and skipping them.
+    """
+
+    header: bool | None = None
+    columns: tuple[str | int, ...] | None = None
+    delimiter: str | None = None
+    literals: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a column list that cannot be right before any file is opened."""
+        if self.columns is not None and not 3 <= len(self.columns) <= len(ROLES):
+            raise DataError(
+                f"Name 3 to 5 columns (head, relation, tail, confidence, label), "
+                f"not {len(self.columns)}."
+            )
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise DataError(
+                f"The delimiter is {self.delimiter!r}, but it must be one character other than a "
+                "quote or a line end."
+            )
+
+
+def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None) -> KnowledgeGraph:
+    """Read one file into a graph; every record is kept, in order.
+
+    Raises:
+        DataError: one sentence that names the file, the line and what is wrong with it.
+    """
+    table, skipped = read_table(Path(path), options or ReadOptions())
+    return _encode([table], [str(path)], [skipped])[0]
+
+
+def read_splits(
+    folder: str | os.PathLike[str], options: ReadOptions | None = None, name: str | None = None
+) -> Splits:
+    """Read a folder that holds train, valid and test in any known format.
+
+    Optional files: ``entities.txt`` and ``relations.txt`` (one label a line) add names that no
+    fact mentions; ``truth.tsv`` marks a graph that was perturbed on purpose and is not read here.
+    """
+    folder = Path(folder)
+    options = options or ReadOptions()
+    paths = [find_part(folder, part) for part in SPLITS]
+    tables, skipped = zip(*(read_table(path, options) for path in paths), strict=True)
+    extra = [_read_names(folder / f"{kind}.txt") for kind in ("entities", "relations")]
+    sources = [str(path) for path in paths]
+    train, valid, test = _encode(list(tables), sources, list(skipped), *extra)
+    truth = folder / "truth.tsv"
+    name = name or folder.resolve().name
+    return Splits(name, train, valid, test, folder, truth if truth.exists() else None)
+
+
+def find_part(folder: Path, part: str) -> Path:
+    """Return the file of one split in a folder, whatever its format."""
+    endings = [s + c for s in (*TEXT, ".parquet", *RDF) for c in ("", *COMPRESSION)]
+    for ending in endings:
+        if (folder / (part + ending)).is_file():
+            return folder / (part + ending)
+    raise DataError(
+        f"{folder}: no file {part}.tsv (or .csv, .parquet, .nt, .ttl, also .gz or .zst); "
+        "a folder of splits needs train, valid and test."
+    )
+
+
+def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, int]:
+    """Read one file into a table with columns head, relation, tail[, confidence][, label].
+
+    Returns:
+        The table and the number of records that were skipped (RDF literals only).
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file.")
+    suffix, compression = split_suffixes(path)
+    skipped = 0
+    if suffix in TEXT:
+        table = _read_text(path, compression, options.delimiter or TEXT[suffix], options)
+    elif suffix == ".parquet":
+        table = _read_parquet(path, options)
+    elif suffix in RDF:
+        table, skipped = _read_rdf(path, suffix, compression, options)
+    else:
+        raise DataError(
+            f"{path}: unknown format {suffix or '(no suffix)'!r}; "
+            "use .tsv, .csv, .txt, .parquet, .nt or .ttl, also with .gz or .zst."
+        )
+    if len(table) == 0:
+        raise DataError(f"{path}: the file holds no facts.")
+    return table, skipped
+
+
+def _read_text(
+    path: Path, compression: str | None, delimiter: str, options: ReadOptions
+) -> pa.Table:
+    quoted = delimiter != "\t"
+    first = _first_record(path, compression, delimiter)
+    header = looks_like_header(first.fields) if options.header is None else options.header
+    names = first.fields if header else [str(i) for i in range(len(first.fields))]
+    roles = _assign_roles(f"{path}, line {first.first}", path, names, header, options.columns)
+    # Arrow skips lines, blank ones and those within quotes included.
+    skip = first.last if header else 0
+    if header and _is_last(path, compression, delimiter):
+        raise DataError(f"{path}: the file holds no facts.")
+    if quoted and _odd_quotes(path, compression):
+        problem = first_problem(path, compression, delimiter, header, roles)
+        if problem:
+            raise DataError(f"{path}, {problem}")
+    columns = [f"c{i}" for i in range(len(names))]
+    try:
+        with pa.OSFile(str(path)) as raw:
+            stream = pa.CompressedInputStream(raw, compression) if compression else raw
+            table = pyarrow.csv.read_csv(
+                stream,
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=columns, skip_rows=skip, block_size=1 << 23
+                ),
+                parse_options=pyarrow.csv.ParseOptions(
+                    delimiter=delimiter,
+                    quote_char='"' if quoted else False,
+                    newlines_in_values=quoted,
+                ),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    include_columns=[columns[i] for i in roles.values()],
+                    column_types=dict.fromkeys(columns, pa.string()),
+                    strings_can_be_null=False,
+                ),
+            )
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(_explain(path, compression, delimiter, header, roles, error)) from None
+    table = table.rename_columns(list(roles))
+    return _check(table, lambda error: _explain(path, compression, delimiter, header, roles, error))
+
+
+def _explain(
+    path: Path,
+    compression: str | None,
+    delimiter: str,
+    header: bool,
+    roles: dict[str, int],
+    error: object,
+) -> str:
+    """Find the first bad line; fall back on Arrow's own words for damage that is not in a line."""
+    try:
+        problem = first_problem(path, compression, delimiter, header, roles)
+    except OSError as damage:
+        return f"{path}: the file breaks off or is damaged ({damage})."
+    return f"{path}, {problem}" if problem else f"{path}: cannot be read ({error})."
+
+
+def _first_record(path: Path, compression: str | None, delimiter: str) -> Record:
+    """Return the first record that is not blank."""
+    try:
+        first = next(records(path, compression, delimiter), None)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened as {compression or 'text'} ({error}).") from None
+    if first is None:
+        raise DataError(f"{path}: the file is empty.")
+    if first.problem:
+        raise DataError(f"{path}, line {first.first}: {first.problem}")
+    return first
+
+
+def _is_last(path: Path, compression: str | None, delimiter: str) -> bool:
+    """Tell whether the first record is the only one."""
+    found = records(path, compression, delimiter)
+    next(found)
+    return next(found, None) is None
+
+
+def _odd_quotes(path: Path, compression: str | None) -> bool:
+    """Tell whether a file has an odd number of quotes: one may never be closed."""
+    count = 0
+    with pa.input_stream(str(path), compression=compression) as stream:
+        try:
+            while block := stream.read(1 << 22):
+                count += block.count(b'"')
+        except OSError:  # the reader names the damage
+            return False
+    return count % 2 == 1
+
+
+def _assign_roles(
+    place: str,
+    path: Path,
+    names: Sequence[str],
+    named: bool,
+    columns: tuple[str | int, ...] | None,
+) -> dict[str, int]:
+    """Say which column holds what: role -> position."""
+    if columns is not None:
+        return {
+            role: _position(path, names, named, column)
+            for role, column in zip(ROLES, columns, strict=False)
+        }
+    if named:
+        low = [name.strip().lower() for name in names]
+        found = {
+            role: next(low.index(alias) for alias in aliases if alias in low)
+            for role, aliases in HEADER_NAMES.items()
+            if any(alias in low for alias in aliases)
+        }
+        if all(role in found for role in ROLES[:3]):
+            return found
+    if len(names) in (3, 4):
+        return dict(zip(ROLES, range(len(names)), strict=False))
+    hint = "" if len(names) > 1 else " Is the delimiter right?"
+    raise DataError(
+        f"{place}: {len(names)} columns, and it is not clear which are head, relation and "
+        f"tail; name them (columns head,relation,tail by name, or by position from 0).{hint}"
+    )
+
+
+def _position(path: Path, names: Sequence[str], named: bool, column: str | int) -> int:
+    if isinstance(column, int) or (column.isdigit() and not (named and column in names)):
+        if 0 <= int(column) < len(names):
+            return int(column)
+        raise DataError(f"{path}: there is no column {column}; it has {len(names)}, from 0.")
+    if not named:
+        raise DataError(f"{path}: column {column!r} is named, but the file has no header line.")
+    if column not in names:
+        raise DataError(f"{path}: no column is called {column!r}.{nearest(column, list(names))}")
+    return names.index(column)
+
+
+def _check(table: pa.Table, explain: object) -> pa.Table:
+    """Check the fields of a table of strings and turn confidence and label into numbers."""
+    assert callable(explain)
+    columns: dict[str, pa.ChunkedArray] = {}
+    for role in table.column_names:
+        column = table[role]
+        if role in ROLES[:3]:
+            if pc.any(pc.equal(column, "")).as_py() or column.null_count:
+                raise DataError(explain(f"an empty {role}"))
+            columns[role] = column
+            continue
+        try:
+            numbers = column.cast(pa.float64())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(explain(error)) from None
+        inside = pc.and_(pc.greater_equal(numbers, 0), pc.less_equal(numbers, 1))
+        if numbers.null_count or not pc.all(inside, min_count=0).as_py():
+            raise DataError(explain(f"a {role} that is not a number in [0, 1]"))
+        if role == "label" and not pc.all(pc.equal(numbers, pc.round(numbers))).as_py():
+            raise DataError(explain("a label that is neither 0 nor 1"))
+        columns[role] = numbers
+    return pa.table(columns)
+
+
+def _read_parquet(path: Path, options: ReadOptions) -> pa.Table:
+    try:
+        schema = pyarrow.parquet.read_schema(path)
+        roles = _assign_roles(str(path), path, schema.names, True, options.columns)
+        table = pyarrow.parquet.read_table(path, columns=[schema.names[i] for i in roles.values()])
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({error}).") from None
+    table = table.select([schema.names[i] for i in roles.values()]).rename_columns(list(roles))
+    strings = {role: _as_text(path, role, table[role]) for role in ROLES[:3]}
+    strings |= {role: table[role] for role in roles if role in ROLES[3:]}
+    return _check(pa.table(strings), lambda error: f"{path}: {_first_bad_row(table, error)}")
+
+
+def _as_text(path: Path, role: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{path}: the {role} column of type {column.type} cannot be read as text ({error})."
+        ) from None
+
+
+def _first_bad_row(table: pa.Table, error: object) -> str:
+    for number, row in enumerate(table.to_pylist(), 1):
+        for role in ROLES[:3]:
+            if row[role] is None or row[role] == "":
+                return f"row {number} has an empty {role}."
+        for role in ROLES[3:]:
+            value = row.get(role, 0)
+            try:
+                good = 0 <= float(value) <= 1 and (role != "label" or float(value) in (0, 1))
+            except (TypeError, ValueError):
+                good = False
+            if not good:
+                return f"row {number} has a {role} that is not in [0, 1]: {value!r}."
+    return f"{error}."
+
+
+def _read_rdf(
+    path: Path, suffix: str, compression: str | None, options: ReadOptions
+) -> tuple[pa.Table, int]:
+    try:
+        import pyoxigraph
+    except ImportError:
+        raise DataError(
+            f"{path}: reading RDF needs pyoxigraph; install it with: pip install 'npugraph[rdf]'."
+        ) from None
+    try:
+        with pa.input_stream(str(path), compression=compression) as stream:
+            data = stream.read()
+    except OSError as error:
+        raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
+    kind = getattr(pyoxigraph.RdfFormat, RDF[suffix])
+    columns: tuple[list[str], list[str], list[str]] = ([], [], [])
+    rows: list[int] = []
+    skipped = 0
+    named = {name.rstrip(b".") for name in BLANK_NODE.findall(data)}
+    unnamed: dict[str, str] = {}
+    try:
+        for quad in pyoxigraph.parse(data, format=kind, base_iri=path.resolve().as_uri()):
+            tail = quad.object
+            if isinstance(tail, pyoxigraph.Literal) and not options.literals:
+                skipped += 1
+                continue
+            rows.append(len(rows) + skipped + 1)
+            for column, term in zip(columns, (quad.subject, quad.predicate, tail), strict=True):
+                label = term.value if isinstance(term, pyoxigraph.NamedNode) else str(term)
+                if isinstance(term, pyoxigraph.BlankNode) and label.encode() not in named:
+                    # The parser gives such a node another random name each time; we number them.
+                    label = unnamed.setdefault(label, f"_:unnamed{len(unnamed)}")
+                column.append(label)
+    except SyntaxError as error:
+        raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from None
+    arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in columns]
+    return pa.table([*arrays, pa.array(rows, pa.int64())], names=[*ROLES[:3], "row"]), skipped
+
+
+def _read_names(path: Path) -> list[str]:
+    """Read one name a line; only LF and CR LF end a line, for a name may hold U+2028."""
+    if not path.is_file():
+        return []
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} is not valid UTF-8 ({error.reason})"
+        raise DataError(f"{path}: {reason}.") from None
+    names = (line.removesuffix("\r") for line in text.split("\n"))
+    return [name for name in names if name]
+
+
+def _encode(
+    tables: list[pa.Table],
+    sources: list[str],
+    skipped: list[int],
+    extra_entities: Sequence[str] = (),
+    extra_relations: Sequence[str] = (),
+) -> list[KnowledgeGraph]:
+    """Turn the labels of several tables into ids of common vocabularies."""
+    sides = [table[role] for table in tables for role in ("head", "tail")]
+    entities, entity_ids = _dictionary(sides, extra_entities, "entity")
+    relations, relation_ids = _dictionary(
+        [table["relation"] for table in tables], extra_relations, "relation"
+    )
+    graphs = []
+    for i, table in enumerate(tables):
+        columns = [entity_ids[2 * i], relation_ids[i], entity_ids[2 * i + 1]]
+        rows = _numbers(table, "row", torch.int64)
+        graphs.append(
+            KnowledgeGraph(
+                entities,
+                relations,
+                torch.from_numpy(np.stack(columns, axis=1)),
+                confidence=_numbers(table, "confidence", torch.float64),
+                label=_numbers(table, "label", torch.int8),
+                **({} if rows is None else {"rows": rows}),
+                source=sources[i],
+                skipped=skipped[i],
+            )
+        )
+    return graphs
+
+
+def _numbers(table: pa.Table, role: str, dtype: torch.dtype) -> Tensor | None:
+    if role not in table.column_names:
+        return None
+    return torch.from_numpy(table[role].to_numpy().copy()).to(dtype)
+
+
+def _dictionary(
+    columns: list[pa.ChunkedArray], extra: Sequence[str], kind: str
+) -> tuple[Vocabulary, list[np.ndarray]]:
+    """Encode several string columns with one sorted dictionary."""
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    encoded = pa.chunked_array([*chunks, pa.array(extra, pa.string())]).dictionary_encode()
+    encoded = encoded.unify_dictionaries()
+    found = encoded.chunk(0).dictionary
+    order = pc.sort_indices(found).to_numpy()
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    flat = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    ids = rank[flat]
+    ends = np.cumsum([len(column) for column in columns])
+    vocabulary = Vocabulary(found.take(pa.array(order)), kind)
+    return vocabulary, [ids[e - len(c) : e] for e, c in zip(ends, columns, strict=True)]

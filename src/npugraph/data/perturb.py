@@ -1,0 +1,245 @@
+"""The speculative protocol: make a clean graph noisy and incomplete, and keep the truth.
+
+As in the nPUGraph paper: train and valid are merged; ``rate`` of their facts are flipped, of
+which 90% are removals of true facts and 10% additions of false ones; the result is split 7:3
+into new train and valid; test stays as it was. What was removed and what was planted is the
+hidden truth: it is returned beside the dataset, written to a file of its own, and never read
+by training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import torch
+from torch import Tensor
+
+from npugraph.arrays import first_of_each
+from npugraph.data.io import write_splits, write_table, write_text
+from npugraph.errors import DataError, SettingsError
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, distinct_tails, flip
+from npugraph.seeds import generator
+
+Noise = Literal["random", "one-sided", "typed", "wrong-tail"]
+TRUTH_COLUMNS = ["head", "relation", "tail", "kind"]
+
+# Train and valid facts in the paper's table of datasets. They do not follow from its own text.
+PAPER_COUNTS: dict[tuple[str, float], tuple[int, int]] = {
+    ("fb15k", 0.1): (340_968, 146_129),
+    ("fb15k", 0.3): (276_940, 118_688),
+    ("fb15k", 0.5): (213_380, 91_448),
+    ("fb15k", 0.7): (150_485, 64_493),
+    ("fb15k-237", 0.1): (184_803, 79_201),
+    ("fb15k-237", 0.3): (149_229, 63_954),
+    ("fb15k-237", 0.5): (113_772, 48_759),
+    ("fb15k-237", 0.7): (78_531, 33_656),
+    ("wn18", 0.1): (92_428, 39_612),
+    ("wn18", 0.3): (72_462, 31_055),
+    ("wn18", 0.5): (52_707, 22_588),
+    ("wn18", 0.7): (34_984, 14_993),
+}
+
+
+@dataclass(frozen=True)
+class PerturbSettings:
+    """How a graph is perturbed.
+
+    Attributes:
+        rate: share of the merged facts that are flipped (``ptb_rate``), in [0, 1).
+        noise: where a planted fact comes from. ``random``: head, relation and tail are drawn
+            evenly from the whole space of triples; ``one-sided``: a true fact with its head or
+            tail replaced by any entity; ``typed``: replaced by an entity that the graph has in
+            that place of that relation; ``wrong-tail``: as ``one-sided``, but always the tail.
+        added_share: share of the flips that plant a false fact; the rest remove a true one.
+        train_share: share of the perturbed facts that become train; the rest become valid.
+        seed: every draw follows from it.
+    """
+
+    rate: float = 0.3
+    noise: Noise = "random"
+    added_share: float = 0.1
+    train_share: float = 0.7
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing."""
+        if self.noise not in get_args(Noise):
+            raise SettingsError(
+                f"noise={self.noise!r} must be one of {', '.join(get_args(Noise))}."
+            )
+        for name in ("rate", "added_share", "train_share"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1 or (name == "rate" and value == 1):
+                raise SettingsError(f"{name}={value} must lie between 0 and 1.")
+        if self.train_share in (0, 1):
+            raise SettingsError(f"train_share={self.train_share} leaves train or valid empty.")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a perturbation hid: facts [n, 3] that were planted (false) or removed (true)."""
+
+    planted: Tensor
+    removed: Tensor
+
+    def clean_facts(self, splits: Splits) -> Tensor:
+        """Return all facts known to be true: the given ones less the planted, plus the removed."""
+        planted = TripleIndex(self.planted, splits.num_entities, splits.num_relations)
+        given = splits.all_facts()
+        return torch.cat([given[~planted.contains(given)], self.removed])
+
+
+def perturb(splits: Splits, settings: PerturbSettings | None = None) -> tuple[Splits, Truth]:
+    """Perturb the merged train and valid facts of a graph.
+
+    Repeated facts count once. Planted facts are new: in none of train, valid and test.
+    """
+    settings = settings or PerturbSettings()
+    merged, confidence = _merge(splits)
+    changed = round(settings.rate * len(merged))
+    num_added = round(settings.added_share * changed)
+    num_removed = changed - num_added
+    order = torch.randperm(len(merged), generator=generator(settings.seed, "remove"))
+    removed, kept = order[:num_removed], order[num_removed:]
+    planted = _plant(splits, merged, num_added, settings)
+    facts = torch.cat([merged[kept], planted])
+    if confidence is not None:
+        # A planted fact looks like any other: its confidence is drawn from the given ones.
+        rng = generator(settings.seed, "confidence")
+        drawn = torch.randint(len(merged), (len(planted),), generator=rng)
+        confidence = torch.cat([confidence[kept], confidence[drawn]])
+    shuffle = torch.randperm(len(facts), generator=generator(settings.seed, "parts"))
+    num_train = round(settings.train_share * len(facts))
+    name = f"{splits.name}-ptb{settings.rate:g}-{settings.noise}-seed{settings.seed}"
+    whole = splits.train.with_facts(facts, source=name)
+    whole = dataclasses.replace(whole, confidence=confidence)
+    train, valid = whole.select(shuffle[:num_train]), whole.select(shuffle[num_train:])
+    return Splits(name, train, valid, splits.test), Truth(planted, merged[removed])
+
+
+def _merge(splits: Splits) -> tuple[Tensor, Tensor | None]:
+    """Return the distinct facts of train and valid, in key order, and their confidence."""
+    facts = torch.cat([splits.train.facts, splits.valid.facts])
+    index = TripleIndex(facts, splits.num_entities, splits.num_relations)
+    if splits.train.confidence is None or splits.valid.confidence is None:
+        return index.facts(), None
+    given = torch.cat([splits.train.confidence, splits.valid.confidence])
+    confidence = torch.empty(len(index), dtype=given.dtype)
+    confidence[torch.searchsorted(index.keys, index.key(facts))] = given
+    return index.facts(), confidence
+
+
+def _plant(splits: Splits, merged: Tensor, wanted: int, settings: PerturbSettings) -> Tensor:
+    """Draw ``wanted`` distinct facts that are in no part of the graph."""
+    rng = generator(settings.seed, "plant")
+    true = TripleIndex(
+        torch.cat([merged, splits.test.facts]), splits.num_entities, splits.num_relations
+    )
+    draw = _drawer(settings.noise, merged, splits.train)
+    found = merged[:0]
+    for _ in range(200):
+        if len(found) == wanted:
+            return found
+        drawn = draw(2 * (wanted - len(found)) + 16, rng)
+        drawn = torch.cat([found, drawn[~true.contains(drawn)]])
+        found = drawn[first_of_each(true.key(drawn))][:wanted]
+    raise DataError(
+        f"Only {len(found)} of {wanted} false facts could be found with noise "
+        f"{settings.noise!r}: the graph is too dense for that; try another noise or a lower rate."
+    )
+
+
+def _drawer(
+    noise: Noise, merged: Tensor, graph: KnowledgeGraph
+) -> Callable[[int, torch.Generator], Tensor]:
+    """Return a function that draws candidate false facts: (count, generator) to [count, 3]."""
+    num_entities, num_relations = graph.num_entities, graph.num_relations
+
+    def any_triple(count: int, rng: torch.Generator) -> Tensor:
+        ends = (num_entities, num_relations, num_entities)
+        return torch.stack([torch.randint(n, (count,), generator=rng) for n in ends], dim=1)
+
+    # By slot (head, tail): the entities seen there, relation after relation.
+    sizes = (num_entities, num_relations)
+    seen = [distinct_tails(rows, *sizes) for rows in (flip(merged), merged)]
+
+    def corrupted(count: int, rng: torch.Generator) -> Tensor:
+        facts = merged[torch.randint(len(merged), (count,), generator=rng)]
+        slot = torch.randint(2, (count,), generator=rng)
+        if noise == "wrong-tail":
+            slot = torch.ones_like(slot)
+        chance = torch.rand(count, generator=rng, dtype=torch.float64)
+        if noise != "typed":
+            new = (chance * num_entities).long()
+        else:
+            heads, tails = (
+                entities[start[facts[:, 1]] + (chance * size[facts[:, 1]]).long()]
+                for entities, start, size in seen
+            )
+            new = torch.where(slot == 0, heads, tails)
+        facts[torch.arange(count), 2 * slot] = new
+        return facts
+
+    return any_triple if noise == "random" else corrupted
+
+
+def describe(splits: Splits, truth: Truth, settings: PerturbSettings, base: str) -> dict[str, Any]:
+    """Return our counts, and the paper's beside them where it has that row."""
+    total = len(splits.train) + len(splits.valid)
+    paper = PAPER_COUNTS.get((base, settings.rate))
+    return {
+        "graph": base,
+        **dataclasses.asdict(settings),
+        "entities": splits.num_entities,
+        "relations": splits.num_relations,
+        "train": len(splits.train),
+        "valid": len(splits.valid),
+        "test": len(splits.test),
+        "planted": len(truth.planted),
+        "removed": len(truth.removed),
+        "true_share": (total - len(truth.planted)) / total if total else 0.0,
+        "paper": None if paper is None else {"train": paper[0], "valid": paper[1]},
+    }
+
+
+def save(splits: Splits, truth: Truth, stats: dict[str, Any], folder: Path) -> None:
+    """Write train, valid, test, truth.tsv and stats.json into a folder."""
+    write_splits(splits, folder)
+    tables = []
+    for kind, facts in (("planted", truth.planted), ("removed", truth.removed)):
+        table = splits.train.with_facts(facts).to_table()
+        tables.append(table.append_column("kind", pa.array([kind] * len(facts), pa.string())))
+    write_table(pa.concat_tables(tables), folder / "truth.tsv", header=True)
+    write_text(folder / "stats.json", json.dumps(stats, indent=2) + "\n")
+
+
+def read_truth(splits: Splits) -> Truth | None:
+    """Read the hidden truth of a perturbed graph, or None where there is none."""
+    if splits.truth is None:
+        return None
+    if not splits.truth.is_file():
+        raise DataError(f"{splits.truth}: the hidden truth of {splits.name!r} is no longer there.")
+    # Not read_table: a graph perturbed at rate 0 has a truth without a single row.
+    try:
+        table = pyarrow.csv.read_csv(
+            splits.truth,
+            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(TRUTH_COLUMNS, pa.string()), strings_can_be_null=False
+            ),
+        ).select(TRUTH_COLUMNS)
+    except (pa.ArrowInvalid, KeyError) as error:
+        raise DataError(f"{splits.truth}: no readable hidden truth ({error}).") from None
+    planted, removed = (
+        splits.train.encode(table.filter(pc.equal(table["kind"], name)))
+        for name in ("planted", "removed")
+    )
+    return Truth(planted, removed)

@@ -1,0 +1,31 @@
+"""Evidence for and against one fact, and what the chance of being collected depends on.
+
+Everything here can be checked by hand against the stored facts: rules with the facts they rest on,
+what other facts of the relation look like, and, where a scoring function is given, what it ranks
+higher. The fact in question never counts as evidence for itself.
+"""
+
+from npugraph.explaining.collection import CollectionModel
+from npugraph.explaining.evidence import Explainer, explain
+from npugraph.explaining.records import (
+    Alternative,
+    Attended,
+    Contradicting,
+    Explanation,
+    Similar,
+    Supporting,
+    Usage,
+)
+
+__all__ = [
+    "Alternative",
+    "Attended",
+    "CollectionModel",
+    "Contradicting",
+    "Explainer",
+    "Explanation",
+    "Similar",
+    "Supporting",
+    "Usage",
+    "explain",
+]

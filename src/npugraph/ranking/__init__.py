@@ -1,0 +1,1 @@
+"""Exact filtered ranking, and what a trained model says of facts."""

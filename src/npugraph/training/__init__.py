@@ -1,0 +1,1 @@
+"""Flow A: a batch becomes a loss, a loss a step, steps a run folder."""

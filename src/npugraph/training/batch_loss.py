@@ -1,0 +1,202 @@
+"""Trainings: how a batch of facts becomes a loss. The loop knows nothing else of a system."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from npugraph.graph import SIDES, KnowledgeGraph, Side, flip, mean_answers
+from npugraph.model import Model, Question, System
+from npugraph.objectives import Objective, Scored
+from npugraph.samplers import Sampler
+
+Sides = Literal["both", "halves", "bernoulli"]
+
+
+class Training(nn.Module, ABC):
+    """What the loop trains: a system, and how a batch of facts becomes a loss.
+
+    All that a resumed run needs beside the optimiser is in its state: the system's weights, and
+    what a sampler or an objective remembers.
+    """
+
+    system: Model
+    facts: Tensor
+
+    def __init__(self, system: Model, facts: Tensor) -> None:
+        """Train ``system`` on facts [n, 3]."""
+        super().__init__()
+        self.system = system
+        self.register_buffer("facts", facts, persistent=False)
+
+    @abstractmethod
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the loss of a batch, given as numbers [b] of training items."""
+
+    def num_items(self) -> int:
+        """Return how many items an epoch goes over: the facts, unless a training says otherwise."""
+        return len(self.facts)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return what the optimiser trains, in groups with options of their own."""
+        return [{"params": list(self.parameters())}]
+
+    def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
+        """Prepare epoch ``epoch`` (from 1); tell whether the loss works on other tensors now."""
+        return False
+
+    def health(self) -> dict[str, float | bool]:
+        """Take stock after an epoch, before it is validated; return what the log should say."""
+        return {}
+
+
+class PlainTraining(Training):
+    """One score a fact: a sampler's candidates and an objective on the sides of each batch.
+
+    ``sides`` says which end of a fact is replaced. ``both``: each end in turn, the loss is the
+    mean of the two. ``halves``: the tail in the first half of the batch, the head in the second;
+    batches are in random order, so it is either end with equal chance. ``bernoulli``: the head
+    with chance tph / (tph + hpt), where tph is the mean number of tails a head has for this
+    relation and hpt the reverse (Wang et al. 2014); it makes fewer false negatives.
+    """
+
+    system: System
+    weight: Tensor | None
+    confidence: Tensor | None
+    head_chance: Tensor
+
+    def __init__(
+        self,
+        system: System,
+        sampler: Sampler,
+        objective: Objective,
+        train: KnowledgeGraph,
+        *,
+        sides: Sides = "both",
+        weight: Tensor | None = None,
+        use_confidence: bool = False,
+    ) -> None:
+        """Train ``system`` on a graph; ``weight`` [n] says how much each fact counts."""
+        super().__init__(system, train.facts)
+        self.sampler = sampler
+        self.objective = objective
+        self.sides: Sides = sides
+        # Most objectives may look at the factors; those that say that they do not spare them.
+        self.register_buffer("weight", weight, persistent=False)
+        confidence = train.confidence if use_confidence else None
+        confidence = None if confidence is None else confidence.float()
+        self.register_buffer("confidence", confidence, persistent=False)
+        if sides == "bernoulli":
+            tails = mean_answers(train.facts, train.num_relations)
+            heads = mean_answers(flip(train.facts), train.num_relations)
+            chance = (tails / (tails + heads)).nan_to_num(0.5).float()
+            self.register_buffer("head_chance", chance, persistent=False)
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the mean over the facts of the batch and over the sides."""
+        parts = list(self._parts(rows, rng))
+        questions = []
+        for side, part in parts:
+            facts = self.facts[part]
+            candidates = self.sampler.candidates(facts, part, side, rng)
+            questions.append(Question(facts, side, candidates))
+        # The batch is hidden as a whole: what is scored in a step is no evidence in it.
+        scored = self.system.scored_together(questions, rows, self.objective.uses_factors)
+        losses = [
+            self._loss(one, part) * len(part) for one, (_, part) in zip(scored, parts, strict=True)
+        ]
+        return torch.stack(losses).sum() / sum(len(part) for _, part in parts)
+
+    def _parts(self, rows: Tensor, rng: torch.Generator) -> Iterator[tuple[Side, Tensor]]:
+        """Yield which facts of the batch have which side replaced."""
+        if self.sides == "both":
+            yield from ((side, rows) for side in SIDES)
+            return
+        if self.sides == "halves":
+            cut = (len(rows) + 1) // 2
+            parts = (rows[:cut], rows[cut:])
+        else:
+            chance = torch.rand(len(rows), generator=rng, device=rows.device)
+            head = chance < self.head_chance[self.facts[rows, 1]]
+            parts = (rows[~head], rows[head])
+        yield from ((side, part) for side, part in zip(SIDES, parts, strict=True) if len(part))
+
+    def _loss(self, scored: Scored, rows: Tensor) -> Tensor:
+        """Return the objective's mean over the facts of one side, numbers [b]."""
+        if self.weight is not None:
+            scored = replace(scored, weight=self.weight[rows])
+        if self.confidence is not None:
+            scored = replace(scored, confidence=self.confidence[rows])
+        loss: Tensor = self.objective(scored)
+        return loss
+
+
+class NoTraining(Training):
+    """For systems with nothing to train: the loss is 0, and the loop only validates."""
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return 0, as the sum of parameters that hold no numbers."""
+        return torch.stack([parameter.sum() for parameter in self.parameters()]).sum() * 0
+
+
+class QueryTraining(Training):
+    """Every query (known, relation) once an epoch, against every entity, with all its answers.
+
+    The system must have reciprocal relations: a query for a head is one for a tail of the twin.
+    """
+
+    system: System
+    queries: Tensor
+    answers: Tensor
+    first: Tensor
+
+    def __init__(self, system: System, objective: nn.Module, train: KnowledgeGraph) -> None:
+        """Train on the distinct queries of a graph; ``objective`` maps (scores, labels)."""
+        super().__init__(system, train.facts)
+        self.objective = objective
+        twins = flip(train.facts) + torch.tensor([0, train.num_relations, 0])
+        both = torch.unique(torch.cat([train.facts, twins]), dim=0)
+        queries, count = torch.unique_consecutive(both[:, :2], dim=0, return_counts=True)
+        self.register_buffer("queries", queries, persistent=False)
+        self.register_buffer("answers", both[:, 2].contiguous(), persistent=False)
+        self.register_buffer("first", nn.functional.pad(count.cumsum(0), (1, 0)), persistent=False)
+        # The most answers that so many queries can have: it stays on the CPU, to be asked at once.
+        self.most_answers = count.sort(descending=True).values.cumsum(0)
+
+    def num_items(self) -> int:
+        """Return the number of queries."""
+        return len(self.queries)
+
+    def answer_rate(self) -> Tensor:
+        """Return the share of the queries that each entity answers: float [E]."""
+        return torch.bincount(self.answers, minlength=self.system.num_entities) / len(self.queries)
+
+    def labels(self, rows: Tensor) -> Tensor:
+        """Return 1 for each entity that answers a query, else 0: queries [b] to [b, E].
+
+        Batches of one size do the same work, whatever number of answers they have, so that a step
+        can be recorded: places beyond the last answer write to a number that is cut off.
+        """
+        size, device = self.system.num_entities, rows.device
+        end = (self.first[rows + 1] - self.first[rows]).cumsum(0)
+        place = torch.arange(int(self.most_answers[len(rows) - 1]), device=device)
+        query = torch.searchsorted(end, place, right=True)
+        here = query < len(rows)
+        query = query.clamp(max=len(rows) - 1)
+        # The answers of a query end where those of the next begin.
+        number = self.first[rows + 1][query] - end[query] + place
+        answer = self.answers[number.clamp(max=len(self.answers) - 1)]
+        cell = torch.where(here, query * size + answer, len(rows) * size)
+        flat = torch.zeros(len(rows) * size + 1, device=device)
+        return flat.index_fill_(0, cell, 1.0)[:-1].view(len(rows), size)
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the objective of the scores [b, E] of queries and their labels [b, E]."""
+        scores = self.system.train_scores(*self.queries[rows].unbind(1))
+        loss: Tensor = self.objective(scores, self.labels(rows))
+        return loss

@@ -1,0 +1,272 @@
+"""The run folder: everything needed to use, judge or resume a training run.
+
+    settings.json        version, recipe, settings, where the graph came from, its hash
+    entities.parquet     vocabularies: one label a row, in id order
+    relations.parquet
+    facts.parquet        train, valid and test as ids, with the confidences where there are any
+    model.safetensors    the weights of the best epoch so far
+    last.safetensors     the latest weights, optimiser and random state: what resuming needs
+    metrics.jsonl        one JSON object an epoch
+
+Every file is written beside its place and then moved there, so that a kill at any moment leaves
+the old file or the new one, never half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from npugraph.data.io import write_text
+from npugraph.errors import RunError
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
+from npugraph.settings import TrainSettings
+from npugraph.version import __version__
+
+
+@dataclass
+class Progress:
+    """How far a run has come; grows by one epoch at a time."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_mrr: float = -math.inf
+    bad_validations: int = 0
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder that exists."""
+
+    folder: Path
+    recipe: str
+    settings: dict[str, Any]
+    graph: dict[str, Any]
+
+    @classmethod
+    def create(cls, folder: Path, recipe: str, settings: TrainSettings, splits: Splits) -> Run:
+        """Make the folder and write all that does not change while training."""
+        if (folder / "settings.json").exists():
+            raise RunError(
+                f"{folder} already holds a run; continue it with --resume, or take another folder."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_vocabulary(splits.train.entities, folder / "entities.parquet")
+        _write_vocabulary(splits.train.relations, folder / "relations.parquet")
+        _write_facts(splits, folder / "facts.parquet")
+        run = cls(folder, recipe, asdict(settings), _describe_graph(splits))
+        record = {
+            "npugraph": __version__,
+            "recipe": recipe,
+            "settings": run.settings,
+            "graph": run.graph,
+        }
+        write_text(folder / "settings.json", json.dumps(record, indent=2) + "\n")
+        return run
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Open an existing run folder."""
+        path = folder / "settings.json"
+        if not path.is_file():
+            raise RunError(f"{folder} is not a run folder: it has no settings.json.")
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            return cls(folder, record["recipe"], record["settings"], record["graph"])
+        except (json.JSONDecodeError, KeyError) as error:
+            raise RunError(f"{path} is damaged ({error}).") from None
+
+    def splits(self) -> Splits:
+        """Return the graph this run was trained on, as ids and labels."""
+        entities = _read_vocabulary(self.folder / "entities.parquet", "entity")
+        relations = _read_vocabulary(self.folder / "relations.parquet", "relation")
+        table = pyarrow.parquet.read_table(self.folder / "facts.parquet")
+        columns = [table[name].to_numpy() for name in ("head", "relation", "tail")]
+        facts = torch.stack([torch.from_numpy(column.copy()) for column in columns], dim=1)
+        part = torch.from_numpy(table["part"].to_numpy().copy())
+        whole = KnowledgeGraph(entities, relations, facts, _read_confidence(table))
+        train, valid, test = (_without_empty(whole.select(part == k)) for k in range(3))
+        source, truth = self.graph["source"], self.graph["truth"]
+        return Splits(
+            self.graph["name"],
+            train,
+            valid,
+            test,
+            Path(source) if source else None,
+            Path(truth) if truth else None,
+        )
+
+    def check_same(self, recipe: str, settings: TrainSettings, splits: Splits) -> None:
+        """Refuse to resume with another recipe, other settings or another graph."""
+        if recipe != self.recipe:
+            raise RunError(f"{self.folder} was made by recipe {self.recipe!r}, not {recipe!r}.")
+        for name, value in asdict(settings).items():
+            if value != self.settings.get(name):
+                raise RunError(
+                    f"{self.folder} was made with {name}={self.settings.get(name)}, not {value}; "
+                    "resume with the same settings, or start a new run."
+                )
+        if fingerprint(splits) != self.graph["sha256"]:
+            raise RunError(f"{self.folder} was made from another graph than {splits.name!r}.")
+
+    def save_best(self, state: Mapping[str, Tensor]) -> None:
+        """Write the state of a model as the best so far."""
+        _save(state, {}, self.folder / "model.safetensors")
+
+    def load_best(self, model: nn.Module) -> None:
+        """Load the best weights into a model."""
+        path = self.folder / "model.safetensors"
+        if not path.is_file():
+            raise RunError(f"{self.folder} has no model yet: its training was never validated.")
+        tensors, _ = _load(path)
+        model.load_state_dict(tensors)
+
+    def save_last(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+    ) -> None:
+        """Write all that resuming needs into one file."""
+        tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+        for number, state in optimizer.state_dict()["state"].items():
+            for name, value in state.items():
+                tensors[f"optimizer/{number}/{name}"] = torch.as_tensor(value)
+        tensors["random/cpu"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors["random/cuda"] = torch.cuda.get_rng_state()
+        record = {"progress": json.dumps(asdict(progress))}
+        _save(tensors, record, self.folder / "last.safetensors")
+
+    def load_last(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+        """Restore the latest state; a run that never got to a checkpoint starts anew."""
+        path = self.folder / "last.safetensors"
+        if not path.is_file():
+            return Progress()
+        tensors, record = _load(path)
+        model.load_state_dict(_below(tensors, "model/"))
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, tensor in _below(tensors, "optimizer/").items():
+            number, _, name = key.partition("/")
+            state.setdefault(int(number), {})[name] = tensor
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+        torch.set_rng_state(tensors["random/cpu"])
+        if "random/cuda" in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors["random/cuda"])
+        return Progress(**json.loads(record["progress"]))
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one line to metrics.jsonl."""
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics.jsonl; a last line cut short by a kill is left out."""
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
+        return [json.loads(line) for line in lines]
+
+    def forget_after(self, epoch: int) -> None:
+        """Drop the metrics of epochs that will be trained again."""
+        kept = [record for record in self.metrics() if record["epoch"] <= epoch]
+        text = "".join(json.dumps(record) + "\n" for record in kept)
+        write_text(self.folder / "metrics.jsonl", text)
+
+
+def fingerprint(splits: Splits) -> str:
+    """Return a hash of the labels and the facts, whatever file they came from."""
+    digest = hashlib.sha256()
+    for words in (splits.train.entities, splits.train.relations):
+        for label in words.labels.to_pylist():
+            digest.update(label.encode() + b"\0")
+    for part in splits.parts().values():
+        digest.update(part.facts.numpy().tobytes() + b"\1")
+        if part.confidence is not None:
+            digest.update(part.confidence.double().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _describe_graph(splits: Splits) -> dict[str, Any]:
+    return {
+        **splits.summary(),
+        "source": str(splits.source.resolve()) if splits.source else None,
+        "truth": str(splits.truth.resolve()) if splits.truth else None,
+        "sha256": fingerprint(splits),
+    }
+
+
+def _write_vocabulary(words: Vocabulary, path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"label": words.labels}), path)
+
+
+def _read_vocabulary(path: Path, kind: str) -> Vocabulary:
+    try:
+        return Vocabulary(pyarrow.parquet.read_table(path)["label"].combine_chunks(), kind)
+    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        raise RunError(f"{path} is missing or damaged ({error}).") from None
+
+
+def _write_facts(splits: Splits, path: Path) -> None:
+    facts = splits.all_facts().numpy()
+    sizes = [len(part) for part in splits.parts().values()]
+    part = torch.repeat_interleave(torch.arange(3, dtype=torch.int8), torch.tensor(sizes))
+    columns = {name: facts[:, i] for i, name in enumerate(("head", "relation", "tail"))}
+    columns["part"] = part.numpy()
+    if any(graph.confidence is not None for graph in splits.parts().values()):
+        columns["confidence"] = pa.chunked_array(
+            [_confidence(graph) for graph in splits.parts().values()], pa.float64()
+        )
+    pyarrow.parquet.write_table(pa.table(columns), path)
+
+
+def _confidence(graph: KnowledgeGraph) -> pa.Array:
+    """Return the confidences [n] of a part, empty fields where it has none."""
+    if graph.confidence is None:
+        return pa.nulls(len(graph), pa.float64())
+    return pa.array(graph.confidence.double().numpy())
+
+
+def _read_confidence(table: pa.Table) -> Tensor | None:
+    """Return the confidences [n] of the facts, nan for an empty field, or None."""
+    if "confidence" not in table.column_names:
+        return None
+    return torch.from_numpy(table["confidence"].to_numpy().copy())
+
+
+def _without_empty(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return a part whose confidences, read as nan, are none at all without them."""
+    if graph.confidence is None or not graph.confidence.isnan().any():
+        return graph
+    return replace(graph, confidence=None)
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
+    }
+
+
+def _save(tensors: Mapping[str, Tensor], record: dict[str, str], path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.partial")
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(whole, temporary, metadata=record)
+    temporary.replace(path)
+
+
+def _load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except Exception as error:
+        raise RunError(f"{path} is damaged ({error}); train again.") from None
