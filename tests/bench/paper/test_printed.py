@@ -27,7 +27,7 @@ from npugraph.bench.paper.printed import (
 from npugraph.recipes import RECIPES
 from script_files import load_script
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # What METHOD.md names, row 14.
 NAMED = {("wn18", 0.5, "CompGCN"), ("fb15k", 0.5, "UKGE"), ("wn18", 0.7, "UKGE")}
 

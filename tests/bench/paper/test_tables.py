@@ -14,7 +14,7 @@ from npugraph.bench.layout import Block, Part, Table
 from npugraph.bench.paper.tables import make_table
 from npugraph.bench.plan import Cell, Plan
 
-from .bench_samples import MACHINE, failure, lines, made_up, sample_plan, sweep_plan
+from ..bench_samples import MACHINE, failure, lines, made_up, sample_plan, sweep_plan
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

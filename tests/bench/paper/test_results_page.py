@@ -15,9 +15,9 @@ from npugraph.bench.store import Store
 from npugraph.cli import main
 from script_files import load_script
 
-from .bench_samples import lines
+from ..bench_samples import lines
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

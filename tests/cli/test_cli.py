@@ -201,7 +201,7 @@ def test_a_users_error_is_one_sentence_and_exit_2(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words, expected = ERRORS[name]
     path = os.pathsep.join(
-        [str(Path(__file__).parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+        [str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")]
     )
     code, out, err = npugraph(*words, check=False, env={"PYTHONPATH": path})
     assert code == 2

@@ -33,7 +33,7 @@ from npugraph.seeds import generator, number
 from npugraph.settings import make_settings
 from script_files import load_script
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAPER = ["transe", "transr", "distmult", "complex", "rotate", "rgcn", "compgcn", "ukge"]
 PAPER += ["nscaching", "sans", "puda", "npugraph"]
 PARTS = ["encoder", "scorer", "sampler", "objective", "posterior"]

@@ -11,7 +11,7 @@ from npugraph.bench.paper.figures import Drawing, looks, make_figures, write_fig
 from npugraph.bench.plan import Plan
 from npugraph.errors import DataError
 
-from .bench_samples import cost, lines, made_up, sample_plan, sweep_plan
+from ..bench_samples import cost, lines, made_up, sample_plan, sweep_plan
 
 
 def draw(*plans: Plan) -> dict[str, Drawing]:

@@ -12,7 +12,7 @@ from npugraph.bench.paper.claims import BASELINES, Finding, findings, rank_corre
 from npugraph.bench.plan import Cell, Plan
 from npugraph.bench.summary import rows
 
-from .bench_samples import chance, lines, sample_plan, sweep_plan
+from ..bench_samples import chance, lines, sample_plan, sweep_plan
 
 PARTS = ("npugraph/no-npu", "npugraph/no-lp-encoder", "npugraph/no-self-training")
 
