@@ -41,7 +41,7 @@ bench-smoke: $(INSTALLED) ## Every system on small graphs, through the bench; wi
 	$(BIN)/npugraph bench run smoke --out out/bench-smoke --workers 2
 
 bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one machine, in one run.
-	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python -m benchmarks.speed.ranking
 
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py

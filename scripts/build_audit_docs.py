@@ -4,7 +4,7 @@
     python scripts/build_audit_docs.py --check    # fail where they are not up to date
 
 The text around the tables is written by hand. A table stands between two comments, which name it
-after its function in benchmarks/audit_tables.py.
+after its function in benchmarks/quality/audit_tables.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+# A script is run from anywhere; the benchmarks are a package of the repository, not installed.
+sys.path.insert(0, str(ROOT))
 
-from audit_tables import TABLES, read  # noqa: E402
+from benchmarks.quality.audit_tables import TABLES, read  # noqa: E402
 
 PAGE = ROOT / "docs" / "audit.md"
 RESULTS = ROOT / "benchmarks" / "results" / "audit.jsonl"

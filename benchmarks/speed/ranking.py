@@ -23,17 +23,12 @@ import argparse
 import importlib.util
 import inspect
 import json
-import os
-import platform
 import resource
-import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -42,7 +37,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from npugraph import __version__
+from benchmarks import common
+from benchmarks.common import Record, others_time
 from npugraph.data import datasets
 from npugraph.encoders import Lookup
 from npugraph.graph import SIDES, Splits
@@ -54,15 +50,10 @@ from npugraph.seeds import generator
 DATASET = "fb15k-237"
 DIMENSION = 128
 BATCHES = (4, 16, 64, 256, 1024)
-RESULTS = Path(__file__).resolve().parent / "results" / "ranking.jsonl"
-# Keeps freed memory in the process: without it, large fresh tensors cost a page fault a page.
-ALLOCATOR = (
-    "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296:"
-    "glibc.malloc.top_pad=268435456"
-)
+MODULE = "benchmarks.speed.ranking"
+RESULTS = common.RESULTS / "ranking.jsonl"
 # How far the two may differ: rounding alone moves a rank by a place or two among 14,541.
 MRR_TOLERANCE, RANK_TOLERANCE = 1e-5, 1.0
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -116,13 +107,6 @@ def kib(file: str, field: str) -> int:
     """Return a field of a memory table of the kernel, in units of 1024 bytes."""
     lines = Path(file).read_text(encoding="ascii").splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
-
-
-def others_time() -> float:
-    """Return the processor seconds that all other processes have used since the machine started."""
-    ticks = [int(x) for x in Path("/proc/stat").read_text(encoding="ascii").split()[1:9]]
-    own = os.times()
-    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK") - own.user - own.system
 
 
 def measure(call: Callable[[int], object], facts: int, warm_up: int, seconds: float) -> Record:
@@ -234,19 +218,8 @@ def run_worker(text: str) -> None:
 
 def launch(task: Task) -> Record | None:
     """Run one measurement in a fresh process; None where it failed, for memory for instance."""
-    setting = {"GLIBC_TUNABLES": ALLOCATOR if task.allocator else ""}
-    variables = os.environ | setting | {"OMP_NUM_THREADS": str(task.threads)}
-    command = [sys.executable, __file__, "--worker", json.dumps(asdict(task))]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     who = f"PyKEEN, batch {task.batch}" if task.batch else "npugraph"
-    label = f"{task.model}: {who}, allocator setting {'on' if task.allocator else 'off'}"
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:]
-        print(f"  {label}: failed ({done.returncode}) {' '.join(last)}", file=sys.stderr)
-        return None
-    record: Record = json.loads(done.stdout.strip().splitlines()[-1])
-    print(f"  {label}: {record['facts_per_second']:,.1f} facts/s", file=sys.stderr)
-    return record
+    return common.launch(MODULE, asdict(task), f"{task.model}: {who}", "facts")
 
 
 def compare(model: str, args: argparse.Namespace) -> Record:
@@ -295,20 +268,15 @@ def agreement(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
 
 def environment(args: argparse.Namespace) -> Record:
     """Say what was run, when, and on what."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    cpu = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    packages = {name: version(name) for name in ("torch", "numpy", "pykeen", "opt_einsum")}
     return {
         "benchmark": "ranking",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", "benchmarks/ranking.py", *sys.argv[1:]]),
+        "command": common.command(MODULE, sys.argv[1:]),
         "dataset": DATASET,
         "dimension": DIMENSION,
-        "allocator": ALLOCATOR,
+        "allocator": common.ALLOCATOR,
         "settings": {k: v for k, v in vars(args).items() if k not in ("models", "out", "worker")},
-        "versions": {"npugraph": __version__, "python": platform.python_version(), **packages},
-        "cpu": cpu[0] if cpu else platform.machine(),
-        "cores": os.cpu_count(),
+        **common.circumstances(("torch", "numpy", "pykeen", "opt_einsum")),
     }
 
 
@@ -335,7 +303,7 @@ def row(result: Record) -> str:
 
 
 def main() -> None:
-    """Run the comparison, print the table, append one record a model to the results."""
+    """Run the comparison, print the table, append one record per model to the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--models", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--sample", type=int, default=256, help="test facts PyKEEN ranks")
@@ -356,8 +324,7 @@ def main() -> None:
     results = []
     for model in args.models:
         results.append(compare(model, args))
-        with args.out.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(about | results[-1]) + "\n")
+        common.append(args.out, about | results[-1])
     print("\n".join([HEADING, *(row(result) for result in results)]))
     if not all(result.get("agreement", {"same": True})["same"] for result in results):
         raise SystemExit(1)

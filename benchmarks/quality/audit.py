@@ -1,16 +1,16 @@
 """How well the audit finds planted facts, and whether its probabilities hold.
 
-    python benchmarks/audit.py umls --noise random --rate 0.3 --seed 0
-    python benchmarks/audit.py codex-s --negatives          # human-verified wrong facts mixed in
-    python benchmarks/audit.py nl27k --confidence           # against people's confidences
-    python benchmarks/audit.py --synthetic 1000000          # time and memory on a large graph
-    python benchmarks/audit.py umls --published             # what a graph as published lacks
-    python benchmarks/audit.py umls --in-training           # nPUGraph's own posterior beside it
-    python benchmarks/audit.py --table                      # all results as tables
+    python -m benchmarks.quality.audit umls --noise random --rate 0.3 --seed 0
+    python -m benchmarks.quality.audit codex-s --negatives    # human-verified wrong facts mixed in
+    python -m benchmarks.quality.audit nl27k --confidence     # against people's confidences
+    python -m benchmarks.quality.audit --synthetic 1000000    # time and memory on a large graph
+    python -m benchmarks.quality.audit umls --published       # what a graph as published lacks
+    python -m benchmarks.quality.audit umls --in-training     # nPUGraph's own posterior beside it
+    python -m benchmarks.quality.audit --table                # all results as tables
 
 A graph is perturbed (its train and valid facts are merged; true facts are removed, false ones
 planted) and audited. The audit is given the facts alone; the truth is looked at afterwards. Appends
-one JSON line a run to benchmarks/results/audit.jsonl.
+one JSON line per run to benchmarks/results/audit.jsonl.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import argparse
 import dataclasses
 import json
 import os
-import platform
 import resource
 import sys
 import tempfile
@@ -32,7 +31,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from audit_tables import IN_TRAINING, PLATT, SIGMOID, SINGLE, all_tables
+from benchmarks import common
+from benchmarks.quality.audit_tables import IN_TRAINING, PLATT, SIGMOID, SINGLE, all_tables
+from benchmarks.quality.readings import COMMON, DROPOUT
 from npugraph.arrays import first_of_each
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.features import FEATURES
@@ -49,9 +50,11 @@ from npugraph.metrics import auroc, average_precision, brier, ece
 from npugraph.recipes import get_recipe
 from npugraph.seeds import generator
 from npugraph.settings import make_settings, parse_assignments
-from readings import COMMON, DROPOUT
 
-RESULTS = Path(__file__).parent / "results" / "audit.jsonl"
+# Linux says here how busy the machine is.
+PROC = Path("/proc/stat")
+MODULE = "benchmarks.quality.audit"
+RESULTS = common.RESULTS / "audit.jsonl"
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating]
 
@@ -346,7 +349,7 @@ class Meter:
         """Start."""
         self.started = time.perf_counter()
         self.own = time.process_time()
-        self.all = _machine_seconds()
+        self.others = common.others_time() if PROC.is_file() else None
         self.stages: dict[str, float] = {}
 
     def stage(self, name: str, progress: dict[str, Any]) -> None:
@@ -361,10 +364,9 @@ class Meter:
     def spent(self) -> dict[str, Any]:
         """Return what was spent; ``others_busy`` counts the cores that other processes kept."""
         seconds, own = self.seconds(), time.process_time() - self.own
-        machine = _machine_seconds()
         others = None
-        if self.all is not None and machine is not None:
-            others = round(max(machine - self.all - own, 0.0) / seconds, 2)
+        if self.others is not None:
+            others = round(max(common.others_time() - self.others, 0.0) / seconds, 2)
         return {
             "seconds": seconds,
             "cpu_seconds": own,
@@ -373,23 +375,6 @@ class Meter:
             "others_busy": others,
             "stages_begin": self.stages,
         }
-
-
-def _machine_seconds() -> float | None:
-    """Return the processor seconds that all processes together have spent, on Linux."""
-    path = Path("/proc/stat")
-    if not path.is_file():
-        return None
-    user, nice, system, _, _, irq, soft, *_ = map(int, path.read_text().split()[1:9])
-    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
-
-
-def _command(arguments: list[str]) -> str:
-    """Return what gives the result again; where it was written does not matter."""
-    if "--out" in arguments:
-        place = arguments.index("--out")
-        arguments = arguments[:place] + arguments[place + 2 :]
-    return " ".join(["python benchmarks/audit.py", *arguments])
 
 
 # What is asked of a graph, by option; without one, facts are planted and removed.
@@ -426,17 +411,15 @@ def main() -> None:
         task = asked[0] if asked else perturbed
         result = task(arguments.graph, arguments, settings)
     cuda = torch.cuda.is_available() and arguments.device != "cpu"
-    cpu = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
     result = {
         "graph": f"synthetic-{arguments.synthetic}" if arguments.synthetic else arguments.graph,
-        "machine": torch.cuda.get_device_name() if cuda else cpu,
-        "command": _command(sys.argv[1:]),
+        "machine": common.machine(cuda),
+        "command": common.command(MODULE, sys.argv[1:]),
         "date": time.strftime("%Y-%m-%d"),
         "torch": torch.__version__,
         **result,
     }
-    with arguments.out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result) + "\n")
+    common.append(arguments.out, result)
     print(json.dumps(result))
 
 

@@ -1,7 +1,7 @@
 """The readings of the paper and the plain losses side by side, on small graphs.
 
-    python benchmarks/readings.py umls kinships    # runs, appends to results/readings.jsonl
-    python benchmarks/readings.py --table          # writes results/readings.md from it
+    python -m benchmarks.quality.readings umls kinships    # runs, appends to results/readings.jsonl
+    python -m benchmarks.quality.readings --table          # writes results/readings.md from it
 
 Rate 0.3, random noise, seed 0. All variants of a graph have the same settings; the epoch is chosen
 on the perturbed validation facts.
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from speculative import parser, run
+from benchmarks.common import RESULTS, append
+from benchmarks.quality.speculative import parser, run
 
-FOLDER = Path(__file__).parent / "results"
+MODULE = "benchmarks.quality.readings"
+LINES, TABLE = RESULTS / "readings.jsonl", RESULTS / "readings.md"
 COMMON = {
     "epochs": "120",
     "warmup": "60",
@@ -53,8 +54,7 @@ def run_variants(graph: str, names: list[str]) -> None:
         for key, value in {**COMMON, "dropout": DROPOUT[graph], **changes}.items():
             words += ["--set", f"{key}={value}"]
         result = {"variant": name, **run(parser().parse_args(words), words)}
-        with (FOLDER / "readings.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
+        append(LINES, result)
         print(row(result), flush=True)
 
 
@@ -72,12 +72,12 @@ def row(result: dict[str, Any]) -> str:
 
 def write_table() -> None:
     """Write the table of all results there are."""
-    lines = (FOLDER / "readings.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = LINES.read_text(encoding="utf-8").splitlines()
     results = sorted(
         map(json.loads, lines), key=lambda r: (r["graph"], list(VARIANTS).index(r["variant"]))
     )
     text = "\n".join([*HEADER, *map(row, results)]) + "\n"
-    (FOLDER / "readings.md").write_text(text, encoding="utf-8")
+    TABLE.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """How long a training step of nPUGraph takes, beside the least memory traffic it could have.
 
-    python benchmarks/npugraph_step.py --device cuda        # the paper's setting on a GPU
-    python benchmarks/npugraph_step.py --device cpu --peer  # heads alone against PyKEEN's ERMLP
+    python -m benchmarks.speed.npugraph_step --device cuda        # the paper's setting on a GPU
+    python -m benchmarks.speed.npugraph_step --device cpu --peer  # heads alone; PyKEEN's ERMLP
 
-On a GPU: milliseconds a step (batch 256, K = 50, d = 128, FB15k-237 at rate 0.3), replayed and
+On a GPU: milliseconds per step (batch 256, K = 50, d = 128, FB15k-237 at rate 0.3), replayed and
 plain, the bytes that must at least move (counted below), and the time they would take at the
-copy bandwidth measured in the same run. On the CPU: positive facts a second, with and without the
+copy bandwidth measured in the same run. On the CPU: positive facts per second, with and without the
 encoder, each fact with random uncollected ones of its own and with shared ones, and of PyKEEN's
 ERMLP at the same batch, K, d and hidden size, with and without a setting of the C library's
 allocator; its better figure counts. Note that ERMLP has one head, nPUGraph two.
@@ -16,9 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks import common
 from npugraph.data.datasets import load
 from npugraph.data.perturb import PerturbSettings, perturb
 from npugraph.encoders import NeighbourAttention
@@ -35,14 +33,14 @@ from npugraph.graph import Splits
 from npugraph.recipes.npugraph.recipe import NPUGraphSettings, build
 from npugraph.training.loop import make_optimizer
 from npugraph.training.step import GraphStepper, Stepper
-from ranking import ALLOCATOR
 
-RESULTS = Path(__file__).parent / "results" / "npugraph_step.jsonl"
+MODULE = "benchmarks.speed.npugraph_step"
+RESULTS = common.RESULTS / "npugraph_step.jsonl"
 # Facts that share their random uncollected ones, in the second measurement on the CPU.
 SHARE = 32
 
 
-def seconds_a_call(call: Callable[[], object], least: float = 3.0) -> float:
+def seconds_per_call(call: Callable[[], object], least: float = 3.0) -> float:
     """Return the mean time of a call, over at least ``least`` seconds after a warm-up."""
     for _ in range(8):
         call()
@@ -66,7 +64,7 @@ def copy_bandwidth(device: torch.device) -> float:
     """Return bytes a second, read and written, of a large copy."""
     source = torch.empty(2**28, device=device)
     target = torch.empty_like(source)
-    return 2 * source.nbytes / seconds_a_call(lambda: target.copy_(source), 1.0)
+    return 2 * source.nbytes / seconds_per_call(lambda: target.copy_(source), 1.0)
 
 
 def least_bytes(settings: NPUGraphSettings, splits: Splits, edges: int) -> int:
@@ -102,10 +100,10 @@ def make_stepper(
 def time_step(
     settings: NPUGraphSettings, splits: Splits, device: torch.device, graph: bool
 ) -> tuple[float, int]:
-    """Return seconds a step, and the number of edges."""
+    """Return seconds per step, and the number of edges."""
     stepper, edges = make_stepper(settings, splits, device, graph)
     rows: Tensor = torch.randperm(len(splits.train))[: settings.batch_size].to(device)
-    return seconds_a_call(lambda: stepper(rows)), edges
+    return seconds_per_call(lambda: stepper(rows)), edges
 
 
 def on_gpu(splits: Splits) -> dict[str, Any]:
@@ -129,10 +127,10 @@ def on_gpu(splits: Splits) -> dict[str, Any]:
 
 
 def on_cpu(splits: Splits, peer: bool, batch: int, hidden: int) -> dict[str, Any]:
-    """Measure positive facts a second of nPUGraph, and of PyKEEN's ERMLP."""
+    """Measure positive facts per second of nPUGraph, and of PyKEEN's ERMLP."""
     device = torch.device("cpu")
     result: dict[str, Any] = {
-        "machine": f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
+        "machine": common.machine(cuda=False),
         "batch": batch,
         "hidden": hidden,
     }
@@ -149,7 +147,7 @@ def on_cpu(splits: Splits, peer: bool, batch: int, hidden: int) -> dict[str, Any
             result[name if share == 1 else f"{name}_shared"] = batch / seconds
     if peer:
         result["share"] = SHARE
-        for name, setting in (("pykeen_ermlp", ""), ("pykeen_ermlp_allocator", ALLOCATOR)):
+        for name, setting in (("pykeen_ermlp", ""), ("pykeen_ermlp_allocator", common.ALLOCATOR)):
             result[name] = peer_in_own_process(batch, hidden, setting)
         best = max(result["pykeen_ermlp"], result["pykeen_ermlp_allocator"])
         result["ratio"] = result["heads_only"] / best
@@ -158,15 +156,13 @@ def on_cpu(splits: Splits, peer: bool, batch: int, hidden: int) -> dict[str, Any
 
 
 def peer_in_own_process(batch: int, hidden: int, setting: str) -> float:
-    """Return positive facts a second of PyKEEN's ERMLP, under a setting of the allocator."""
-    command = [sys.executable, __file__, "--worker", "--batch", str(batch), "--hidden", str(hidden)]
-    variables = os.environ | {"GLIBC_TUNABLES": setting}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    """Return positive facts per second of PyKEEN's ERMLP, under a setting of the allocator."""
+    words = ["--worker", "--batch", str(batch), "--hidden", str(hidden)]
+    return float(common.in_own_process(MODULE, words, {"GLIBC_TUNABLES": setting}))
 
 
 def time_ermlp(splits: Splits, batch: int, hidden: int, negatives: int = 50) -> float:
-    """Return seconds a step of PyKEEN's ERMLP: its model, its loss, its sampler, Adam."""
+    """Return seconds per step of PyKEEN's ERMLP: its model, its loss, its sampler, Adam."""
     from pykeen.losses import MarginRankingLoss
     from pykeen.models import ERMLP
     from pykeen.sampling import BasicNegativeSampler
@@ -192,7 +188,7 @@ def time_ermlp(splits: Splits, batch: int, hidden: int, negatives: int = 50) -> 
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    return seconds_a_call(step)
+    return seconds_per_call(step)
 
 
 def main() -> None:
@@ -214,12 +210,11 @@ def main() -> None:
     else:
         result = on_cpu(splits, arguments.peer, arguments.batch, arguments.hidden)
     result |= {
-        "command": "python benchmarks/npugraph_step.py " + " ".join(sys.argv[1:]),
+        "command": common.command(MODULE, sys.argv[1:]),
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
     }
-    with arguments.out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result) + "\n")
+    common.append(arguments.out, result)
     print(json.dumps(result))
 
 

@@ -1,9 +1,9 @@
 """Training throughput on FB15k-237: npugraph against PyKEEN, PyG, TorchKGE and plain loops.
 
-    python benchmarks/training.py                            # positives a second, 7-8 minutes
-    python benchmarks/training.py --quality umls             # what sharing negatives does to MRR
+    python -m benchmarks.speed.training                 # positives per second, 7-8 minutes
+    python -m benchmarks.speed.training --quality umls  # what sharing negatives does to MRR
 
-Positive facts a second at batch 1024, K = 50 negatives for each, d = 128 (numbers for TransE and
+Positive facts per second at batch 1024, K = 50 negatives for each, d = 128 (numbers for TransE and
 DistMult, complex numbers for ComplEx and RotatE), float32. Every measurement is a process of its
 own and is taken with and without a setting of the C library's allocator; the better one counts,
 for everybody. All train the same facts with Adam on dense gradients, all but ``kge`` in its fused
@@ -33,24 +33,20 @@ import argparse
 import itertools
 import json
 import math
-import os
-import platform
-import shlex
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from npugraph import __version__
+from benchmarks import common
+from benchmarks.common import Record, others_time
+from benchmarks.speed.training_peers import BOUND, PEERS, Step, Task, batches
 from npugraph.data import datasets
 from npugraph.graph import Splits
 from npugraph.recipes import get_recipe
@@ -59,16 +55,14 @@ from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.loop import make_optimizer, validation_metrics
 from npugraph.training.step import Stepper
-from ranking import ALLOCATOR, others_time
-from training_peers import BOUND, PEERS, Step, Task, batches
 
 DATASET = "fb15k-237"
-RESULTS = Path(__file__).resolve().parent / "results" / "training.jsonl"
+MODULE = "benchmarks.speed.training"
+RESULTS = common.RESULTS / "training.jsonl"
 # How many times the fastest other library ours should be.
 AIMS = {"transe": 3.0, "distmult": 3.0, "complex": 3.0, "rotate": 2.0}
 OURS = ("npugraph", "npugraph-own")
 PACKAGES = ("torch", "numba", "pykeen", "torch-geometric", "torchkge")
-Record = dict[str, Any]
 
 
 def make_ours(task: Task, splits: Splits, rate: float) -> tuple[Training, TrainSettings]:
@@ -132,18 +126,7 @@ def run_worker(text: str) -> None:
 
 def launch(task: Task) -> Record | None:
     """Run one measurement in a fresh process; None where it failed."""
-    setting = {"GLIBC_TUNABLES": ALLOCATOR if task.allocator else ""}
-    variables = os.environ | setting | {"OMP_NUM_THREADS": str(task.threads)}
-    command = [sys.executable, __file__, "--worker", json.dumps(asdict(task))]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    label = f"{task.model}: {task.library}, allocator setting {'on' if task.allocator else 'off'}"
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:]
-        print(f"  {label}: failed ({done.returncode}) {' '.join(last)}", file=sys.stderr)
-        return None
-    record: Record = json.loads(done.stdout.strip().splitlines()[-1])
-    print(f"  {label}: {record['positives_per_second']:,.0f} positives/s", file=sys.stderr)
-    return record
+    return common.launch(MODULE, asdict(task), f"{task.model}: {task.library}", "positives")
 
 
 def compare(model: str, args: argparse.Namespace) -> Record:
@@ -219,24 +202,15 @@ def train_once(task: Task, splits: Splits, epochs: int) -> float:
 
 def environment(args: argparse.Namespace) -> Record:
     """Say what was run, when, and on what."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    cpu = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     settings = {k: v for k, v in vars(args).items() if k not in ("models", "out", "worker")}
-    present = [name for name in PACKAGES if find_spec(name.replace("-", "_"))]
     return {
         "benchmark": "quality of sharing" if args.quality else "training",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", "benchmarks/training.py", *sys.argv[1:]]),
+        "command": common.command(MODULE, sys.argv[1:]),
         "dataset": DATASET,
-        "allocator": ALLOCATOR,
+        "allocator": common.ALLOCATOR,
         "settings": settings,
-        "versions": {
-            "npugraph": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in present},
-        },
-        "cpu": cpu[0] if cpu else platform.machine(),
-        "cores": os.cpu_count(),
+        **common.circumstances(name for name in PACKAGES if find_spec(name.replace("-", "_"))),
     }
 
 
@@ -280,7 +254,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the comparison, print the table, append one record a model to the results."""
+    """Run the comparison, print the table, append one record per model to the results."""
     args = parse()
     if args.worker:
         run_worker(args.worker)
@@ -292,8 +266,7 @@ def main() -> None:
     found = quality(args) if args.quality else (compare(model, args) for model in args.models)
     for result in found:
         results.append(result)
-        with args.out.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(about | result) + "\n")
+        common.append(args.out, about | result)
     if args.quality:
         print("\n".join(json.dumps(result) for result in results))
         return

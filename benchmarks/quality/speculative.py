@@ -1,7 +1,7 @@
 """nPUGraph and its ablations on a perturbed graph: ranking, noise detection, time.
 
-    python benchmarks/speculative.py umls --recipe npugraph --seed 0
-    python benchmarks/speculative.py fb15k-237 --recipe npugraph/no-npu --set batch_size=1024
+    python -m benchmarks.quality.speculative umls --recipe npugraph --seed 0
+    python -m benchmarks.quality.speculative fb15k --recipe npugraph/no-npu --set batch_size=1024
 
 The graph is perturbed (rate 0.3, random noise, the run's seed), the best epoch is chosen on the
 perturbed validation facts, and the test facts are ranked once. Appends one JSON line, the learning
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import common
 from npugraph.bench.graphs import perturbed
 from npugraph.data.perturb import PerturbSettings
 from npugraph.fitting import fit
@@ -30,7 +30,8 @@ from npugraph.recipes import get_recipe
 from npugraph.settings import make_settings, parse_assignments
 from npugraph.training.loop import choose_device
 
-RESULTS = Path(__file__).parent / "results" / "speculative.jsonl"
+MODULE = "benchmarks.quality.speculative"
+RESULTS = common.RESULTS / "speculative.jsonl"
 CURVE = ("epoch", "loss", "valid_mrr", "noise_auroc", "noise_auroc_held_out", "posterior_agreement")
 
 
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     device = choose_device(settings.device)
     keys = ("mrr", "hits@1", "hits@3", "hits@10")
     return {
-        "command": "python benchmarks/speculative.py " + " ".join(words),
+        "command": common.command(MODULE, words),
         "graph": arguments.graph,
         "recipe": arguments.recipe,
         "seed": arguments.seed,
@@ -71,9 +72,7 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
         "cpu_seconds": round(worked, 1),
         "rank_seconds": result["seconds"],
         "note": arguments.note,
-        "machine": torch.cuda.get_device_name()
-        if device.type == "cuda"
-        else f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
+        "machine": common.machine(device.type == "cuda"),
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
         "settings": asdict(settings),
@@ -100,8 +99,7 @@ def main() -> None:
     """Run once and append the result."""
     arguments = parser().parse_args()
     result = run(arguments, sys.argv[1:])
-    with arguments.out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result) + "\n")
+    common.append(arguments.out, result)
     print(json.dumps({k: v for k, v in result.items() if k not in ("settings", "curve")}))
 
 

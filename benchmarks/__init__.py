@@ -1,0 +1,1 @@
+"""Measurements of speed and quality; benchmarks/README.md says how to run them."""

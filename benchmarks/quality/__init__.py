@@ -1,0 +1,1 @@
+"""How well: planted facts found, probabilities that hold, readings of the paper."""

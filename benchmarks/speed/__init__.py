@@ -1,0 +1,1 @@
+"""How fast: ranking and training against other libraries."""
