@@ -48,8 +48,8 @@ class Edges:
         relation = torch.cat([relation, relation + num_relations])
         order = torch.argsort(target * (2 * num_relations) + relation, stable=True)
         fact = torch.arange(len(facts), device=facts.device).repeat(2)
-        columns = (column[order] for column in (source, relation, target, fact))
-        return cls(*columns, num_entities=num_entities, num_relations=2 * num_relations)
+        source, relation, target = source[order], relation[order], target[order]
+        return cls(source, relation, target, fact[order], num_entities, 2 * num_relations)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -63,5 +63,6 @@ class Edges:
         """Return the same edges on another device."""
         if torch.device(device) == self.device:
             return self
-        columns = (c.to(device) for c in (self.source, self.relation, self.target, self.fact))
-        return Edges(*columns, num_entities=self.num_entities, num_relations=self.num_relations)
+        columns = self.source, self.relation, self.target, self.fact
+        source, relation, target, fact = (column.to(device) for column in columns)
+        return Edges(source, relation, target, fact, self.num_entities, self.num_relations)
