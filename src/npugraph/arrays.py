@@ -1,4 +1,4 @@
-"""Small helpers on arrays: checks that answer with a sentence, and the first of each key."""
+"""Small helpers on arrays: checks that answer with a sentence, first of each key, runs."""
 
 from __future__ import annotations
 
@@ -59,3 +59,12 @@ def first_of_each(keys: Tensor) -> Tensor:
     fresh = torch.ones(len(keys), dtype=torch.bool, device=keys.device)
     fresh[1:] = keys[order][1:] != keys[order][:-1]
     return order[fresh].sort().values
+
+
+def run_length(count: int, runs: int) -> int:
+    """Return how long each of some runs of ``count`` things is; the last may be shorter.
+
+    >>> run_length(499, 8), run_length(512, 8)
+    (63, 64)
+    """
+    return max(1, -(-count // max(runs, 1)))

@@ -94,7 +94,7 @@ def load(folder: Path, device: str = "auto") -> Fitted:
     system = recipe.build(settings, splits.train).system
     run.load_best(system)
     system.to(choose_device(device)).eval()
-    return Fitted(system, splits, settings, Progress(), run.metrics(), run)
+    return Fitted(system, splits, settings, run.progress(), run.metrics(), run)
 
 
 def _open_run(

@@ -188,33 +188,42 @@ def test_gradients_of_score_all_are_right(scorer: Scorer, side: Side, num_entiti
 
 
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("groups", [1, 2, 4, 6])
 def test_facts_against_candidates_are_score_and_score_all(
     scorer: Scorer, side: Side, groups: int
 ) -> None:
+    """Four groups of seven facts: the last has one fact where the others have two."""
     known, relation, missing, pool = against_inputs(scorer, groups)
     found = scorer.against(known, relation, missing, pool, side)
     ends = (known, missing) if side == "tail" else (missing, known)
     torch.testing.assert_close(found[:, 0], scorer.score(ends[0], relation, ends[1]))
-    for place in range(6):
+    for place in range(len(known)):
         query = known[place : place + 1], relation[place : place + 1]
-        expected = scorer.score_all(*query, pool[place * groups // 6], side)
+        expected = scorer.score_all(*query, pool[place // -(-len(known) // groups)], side)
         torch.testing.assert_close(found[place : place + 1, 1:], expected)
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_gradients_of_facts_against_candidates_are_right(scorer: Scorer, side: Side) -> None:
-    inputs = with_gradient(*against_inputs(scorer, 2))
+@pytest.mark.parametrize("groups", [2, 4])
+def test_gradients_of_facts_against_candidates_are_right(
+    scorer: Scorer, side: Side, groups: int
+) -> None:
+    inputs = with_gradient(*against_inputs(scorer, groups))
     assert torch.autograd.gradcheck(
         lambda *parts: scorer.against(*parts, side), inputs, fast_mode=True
     )
 
 
 def against_inputs(scorer: Scorer, groups: int) -> list[Tensor]:
-    """Return known, relation and missing of 6 facts, and 4 candidates for each run of them."""
+    """Return known, relation and missing of facts, and 4 candidates for each run of them.
+
+    There are 6 facts, or 7 where the last run is to be shorter than the others.
+    """
     entities, relations = tables(scorer)
     pool = entities[20 : 20 + 4 * groups].view(groups, 4, -1)
-    return [entities[:6], relations[[0, 1, 2, 0, 1, 2]], entities[6:12], pool]
+    count = 6 if 6 % groups == 0 else 7
+    by = torch.arange(count) % 3
+    return [entities[:count], relations[by], entities[7 : 7 + count], pool]
 
 
 def test_gradients_of_score_are_right(scorer: Scorer) -> None:

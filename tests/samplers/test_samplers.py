@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from npu_literal import generator
-from npugraph.samplers import Uncollected
+from npugraph.samplers import Shared, Uncollected, of_each_fact
 
 NUM_ENTITIES, NUM_RELATIONS = 6, 2
 SIDES = ("tail", "head")
@@ -162,3 +162,30 @@ def test_a_moved_sampler_draws_the_same(side: str) -> None:
     drawn = [each.draw(rows, side, 30, generator(2)) for each in (found, moved)]
     assert torch.equal(*drawn)
     assert torch.equal(found.free(rows, side), moved.free(rows, side))
+
+
+@given(st.integers(1, 700), st.integers(1, 80))
+def test_runs_are_as_few_as_can_be_and_no_longer_than_asked(facts: int, share: int) -> None:
+    """499 facts that share by 64 are 8 runs, not 499."""
+    shared = Shared(as_tensor([(0, 0, 1)]), NUM_ENTITIES, NUM_RELATIONS, share)
+    batch = torch.zeros(facts, 3, dtype=torch.int64)
+    ids, known = shared.draw(batch, "tail", 2, generator())
+    assert ids.shape == (-(-facts // share), 2)
+    assert torch.equal(known, of_each_fact(ids, facts) == 1)
+    runs = torch.bincount(of_each_fact(torch.arange(len(ids)).unsqueeze(1), facts).squeeze(1))
+    assert len(runs) == len(ids)
+    assert int(runs.sum()) == facts
+    assert int(runs.max()) <= share
+    assert (runs[:-1] == runs[0]).all()
+    assert 1 <= int(runs[-1]) <= int(runs[0])
+    if facts % share == 0:
+        assert (runs == share).all()
+
+
+@given(st.integers(1, 6), st.integers(1, 20), st.sampled_from(SIDES))
+def test_whole_runs_draw_as_they_always_did(runs: int, share: int, side: str) -> None:
+    """One number per run and candidate, in order, straight from the generator."""
+    shared = Shared(as_tensor([(0, 0, 1)]), NUM_ENTITIES, NUM_RELATIONS, share)
+    batch = torch.zeros(runs * share, 3, dtype=torch.int64)
+    ids, _ = shared.draw(batch, side, 5, generator(3))
+    assert torch.equal(ids, torch.randint(NUM_ENTITIES, (runs, 5), generator=generator(3)))

@@ -163,6 +163,21 @@ def test_a_run_folder_holds_all_that_is_needed(tmp_path):
     assert not list((tmp_path / "run").glob(".*partial"))
 
 
+def test_a_loaded_run_says_how_far_it_came(tmp_path):
+    fitted = fit(groups(), "complex-n3", SMALL, tmp_path / "run")
+    loaded = load_run(tmp_path / "run", "cpu")
+    assert loaded.progress == fitted.progress
+    assert loaded.progress.epoch == SMALL.epochs
+    assert loaded.progress.finished
+    # A run that was stopped was last written at its latest checkpoint.
+    with pytest.raises(StopError):
+        fit(groups(), "complex-n3", SMALL, tmp_path / "part", report=stop_at(3))
+    stopped = load_run(tmp_path / "part", "cpu").progress
+    assert 1 <= stopped.epoch <= 3
+    assert stopped.best_epoch >= 1
+    assert not stopped.finished
+
+
 @pytest.mark.parametrize("parts", [("train",), ("train", "valid"), ("valid",)])
 def test_confidences_are_part_of_a_run(tmp_path, parts):
     """A part without confidences has none when it is read back, either."""

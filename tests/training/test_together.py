@@ -148,5 +148,6 @@ def test_looking_from_the_candidates_finds_the_same_collected_facts(
     stored, facts = as_tensor(known), as_tensor(asked + known[:3])
     rng = torch.Generator().manual_seed(seed)
     ids, found = Shared(stored, 6, 2, share).draw(facts, side, 4, rng)
+    assert ids.shape == (-(-len(facts) // share), 4)
     assert found.shape == (len(facts), 4)
     assert torch.equal(found, collected(TripleIndex(stored, 6, 2), facts, ids, side))

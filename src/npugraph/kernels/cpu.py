@@ -317,14 +317,14 @@ def _answered(
     The entity e answers queries[start[e] : start[e] + count[e]]. The queries that a run asks are
     put in buckets; those that its candidates answer are looked for there.
     """
-    share = len(asked) // len(ids)
+    share = max(1, -(-len(asked) // len(ids)))
     size = 4
     while size < 2 * share:
         size *= 2
     bucket, after = np.empty(size, np.int64), np.empty(share, np.int64)
     for g in range(first, last):
         bucket[:] = -1
-        for i in range(share):
+        for i in range(min(share, len(asked) - g * share)):
             place = (asked[g * share + i] * SPREAD >> 33) & (size - 1)
             after[i] = bucket[place]
             bucket[place] = i

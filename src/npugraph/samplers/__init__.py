@@ -6,7 +6,7 @@ from npugraph.samplers.base import AllEntities, Candidates, Sampler
 from npugraph.samplers.generator import Generated
 from npugraph.samplers.nscaching import NSCaching
 from npugraph.samplers.sans import SANS, Neighbourhoods, neighbourhoods, walk_ends, within_hops
-from npugraph.samplers.uniform import Shared, Uncollected, Uniform
+from npugraph.samplers.uniform import Shared, Uncollected, Uniform, of_each_fact
 
 __all__ = [
     "SANS",
@@ -20,6 +20,7 @@ __all__ = [
     "Uncollected",
     "Uniform",
     "neighbourhoods",
+    "of_each_fact",
     "walk_ends",
     "within_hops",
 ]

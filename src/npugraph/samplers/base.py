@@ -16,8 +16,9 @@ class Candidates:
     """Entities to put in place of one side of a batch of facts.
 
     Attributes:
-        ids: int64 [g, k]; row i serves the i-th of g equal runs of the batch's facts, so g = b
-            gives every fact candidates of its own and g = 1 shares them over the batch.
+        ids: int64 [g, k]; row i serves the i-th of g runs of the batch's facts, so g = b gives
+            every fact candidates of its own and g = 1 shares them over the batch. A run has
+            ceil(b / g) facts; the last may have fewer.
         counts: bool [b, k], False where the candidate makes a collected fact; None: all count.
         vectors: [g, m, w], representations of m further candidates that are no entity, or None.
             ``counts`` is [b, k + m] then.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
+from npugraph.arrays import run_length
 from npugraph.graph import SIDES, Side, TripleIndex, flip
 from npugraph.kernels import cpu as kernels
 from npugraph.samplers.base import Candidates, Sampler
@@ -122,7 +121,7 @@ class Answered(nn.Module):
             arguments = (query, ids, queries, first, count, found)
             kernels.run("_answered", len(ids), 1, *arguments)
             return found
-        run = torch.arange(len(facts)) // (len(facts) // max(len(ids), 1))
+        run = torch.arange(len(facts)) // run_length(len(facts), len(ids))
         asked, own = torch.unique(run * self.num_queries + query, return_inverse=True)
         flat = ids.flatten()
         many = count[flat]
@@ -155,10 +154,10 @@ class Shared(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return ids [g, count] for g runs of facts [b, 3], and whether collected [b, count].
 
-        Where ``share`` does not divide the number of facts, runs are shorter.
+        Where ``share`` does not divide the number of facts, runs are as equal as can be: all are
+        of the same length but the last, which is shorter.
         """
-        groups = len(facts) // math.gcd(len(facts), self.share)
-        shape = (groups, count)
+        shape = (-(-len(facts) // self.share), count)
         ids = torch.randint(self.num_entities, shape, generator=rng, device=facts.device)
         if facts.device.type == "cpu":
             return ids, self.answered.among(facts, ids, side)
@@ -199,7 +198,15 @@ class Uniform(Sampler):
 
 def collected(index: TripleIndex, facts: Tensor, ids: Tensor, side: Side) -> Tensor:
     """Tell which candidates [g, k] make a collected fact in place of ``side``: bool [b, k]."""
-    each = ids.repeat_interleave(len(facts) // max(len(ids), 1), 0)
     made = facts.unsqueeze(1).expand(-1, ids.shape[1], -1).clone()
-    made[..., 2 if side == "tail" else 0] = each
+    made[..., 2 if side == "tail" else 0] = of_each_fact(ids, len(facts))
     return index.contains(made)
+
+
+def of_each_fact(ids: Tensor, count: int) -> Tensor:
+    """Return the candidates [b, k] of each of ``count`` facts, given those of their runs [g, k].
+
+    >>> of_each_fact(torch.tensor([[7], [8]]), 3).tolist()
+    [[7], [7], [8]]
+    """
+    return ids[torch.arange(count, device=ids.device) // run_length(count, len(ids))]

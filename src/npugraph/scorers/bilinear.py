@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from npugraph.graph import Side
-from npugraph.scorers.base import Scorer
+from npugraph.scorers.base import Scorer, in_runs
 
 # The number of entities that a GPU multiplies fast is a multiple of this; and the least numbers of
 # an entity for which it matters.
@@ -133,5 +133,4 @@ def products_against(query: Tensor, missing: Tensor, pool: Tensor) -> Tensor:
     [[2.0, 0.0]]
     """
     own = (query * missing).sum(1, keepdim=True)
-    others = products(query.view(len(pool), -1, query.shape[1]), pool)
-    return torch.cat([own, others.reshape(len(query), -1)], 1)
+    return torch.cat([own, in_runs(products, [query], pool)], 1)

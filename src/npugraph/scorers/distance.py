@@ -8,11 +8,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from npugraph.arrays import run_length
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
 from npugraph.kernels import cpu as kernels
 from npugraph.kernels import dispatch as gpu
-from npugraph.scorers.base import Scorer
+from npugraph.scorers.base import Scorer, in_runs
 from npugraph.scorers.bilinear import multiply
 from npugraph.scorers.tiles import tiled
 
@@ -231,13 +232,13 @@ def distances_against(points: Tensor, own: Tensor, pool: Tensor, norm: Norm) -> 
         length = (real.square() + imaginary.square() + TINY).sqrt().sum(1)
     else:
         length = torch.linalg.vector_norm(gap, ord=1 if norm == "l1" else 2, dim=1)
-    others = distances(points.view(len(pool), -1, points.shape[1]), pool, norm)
-    return torch.cat([length.unsqueeze(1), others.reshape(len(points), -1)], 1)
+    others = in_runs(partial(distances, norm=norm), [points], pool)
+    return torch.cat([length.unsqueeze(1), others], 1)
 
 
 def _measure(points: Tensor, entities: Tensor, norm: Norm, out: Tensor) -> None:
     """Write distances of points [b, w] and entities [g, e, w] of their runs to [b, e]."""
-    share = len(points) // len(entities)
+    share = run_length(len(points), len(entities))
     if norm == "modulus":
         kernels.run("_modulus_forward", len(points), 1, points, entities, share, TINY, out)
     else:
@@ -259,7 +260,7 @@ def _measure_backward(
     to_entities: Tensor,
 ) -> None:
     """Add the gradients of :func:`_measure` to those of points and entities."""
-    share, width = len(points) // len(entities), points.shape[1]
+    share, width = run_length(len(points), len(entities)), points.shape[1]
     # A few columns at a time: a candidate's gradient stays in cache over its facts.
     step = kernels.COLUMNS
     rest = (slope, to_points, to_entities)

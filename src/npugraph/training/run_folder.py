@@ -17,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,13 @@ class Run:
             torch.cuda.set_rng_state(tensors["random/cuda"])
         return Progress(**json.loads(record["progress"]))
 
+    def progress(self) -> Progress:
+        """Return how far the run had come at its latest checkpoint."""
+        path = self.folder / "last.safetensors"
+        if not path.is_file():
+            return Progress()
+        return Progress(**json.loads(_read_record(path)["progress"]))
+
     def log(self, record: dict[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -265,8 +273,20 @@ def _save(tensors: Mapping[str, Tensor], record: dict[str, str], path: Path) -> 
 
 
 def _load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    with _opened(path) as file:
+        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+
+
+def _read_record(path: Path) -> dict[str, str]:
+    """Return what stands beside the tensors of a file, without reading them."""
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            yield file
     except Exception as error:
         raise RunError(f"{path} is damaged ({error}); train again.") from None

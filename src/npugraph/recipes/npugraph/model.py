@@ -15,7 +15,7 @@ from npugraph.objectives import power_penalty
 from npugraph.recipes.npugraph.heads import TwoHeads
 from npugraph.recipes.npugraph.objective import Heads
 from npugraph.recipes.npugraph.posterior import Posterior, RunningPosterior, health
-from npugraph.samplers import Shared, Uncollected
+from npugraph.samplers import Shared, Uncollected, of_each_fact
 from npugraph.training.batch_loss import Training
 
 # How many groups the collected facts are scored in, each hidden from the encoder while it is.
@@ -223,7 +223,7 @@ class SpeculativeTraining(Training):
             return self.sampler.draw(facts, side, count, rng)
         ids, known = self.shared.draw(facts, side, count, rng)
         own = facts[:, 2:] if side == "tail" else facts[:, :1]
-        return torch.where(known, own, ids.repeat_interleave(len(facts) // len(ids), 0))
+        return torch.where(known, own, of_each_fact(ids, len(facts)))
 
     @torch.no_grad()
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
