@@ -10,6 +10,7 @@ The names below are imported on first use, so that ``import npugraph`` stays lig
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from npugraph.ranking.evaluate import evaluate
     from npugraph.ranking.ranks import rank
     from npugraph.recipes import RECIPES
+
+# The package logs what it does and prints nothing; whoever wants to see it adds a handler.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "RECIPES",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.loop import Judge, Loop, Report, choose_device, make_optimizer, precision
 from npugraph.training.run_folder import Progress, Run
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -80,8 +83,10 @@ def fit(
         judge,
         checkpoint_seconds,
     )
+    log.info("training %s on %s, %s", recipe, splits.name, device)
     with precision(settings.precision, device):
         trainer.train()
+    log.info("trained %d epochs; the best is %d", progress.epoch, progress.best_epoch)
     return Fitted(training.system, splits, settings, progress, trainer.metrics, run)
 
 

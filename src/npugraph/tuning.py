@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ from npugraph.training.run_folder import fingerprint
 if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[dict[str, Any]], object]
 COLUMNS = ("trial", "state", "valid_mrr", "best_epoch", "epochs", "seconds")
@@ -348,7 +351,9 @@ class _Worker:
             raise
         self.rows = self._rows()
         self._write()
-        self.announce(trial.number, self.rows[trial.number]["state"])
+        row = self.rows[trial.number]
+        log.info("trial %d %s, valid MRR %s", trial.number, row["state"], row["valid_mrr"])
+        self.announce(trial.number, row["state"])
 
     def _train(self, trial: Trial) -> float:
         from optuna import TrialPruned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,8 @@ from npugraph.settings import TrainSettings
 
 if TYPE_CHECKING:
     from npugraph.report import ReportData
+
+log = logging.getLogger(__name__)
 
 Floats = NDArray[np.floating]
 Stage = Callable[[str, dict[str, Any]], object]
@@ -233,7 +236,13 @@ def audit(
             f"{name!r} holds {len(whole.index())} distinct facts; an audit compares facts with "
             f"one another and needs at least {LEAST_FACTS}."
         )
-    say = stage or (lambda name, progress: None)
+
+    def say(name: str, progress: dict[str, Any]) -> None:
+        if name != "epoch":  # the training logs those
+            log.info("%s", " ".join([name, *(f"{k}={v}" for k, v in progress.items())]))
+        if stage is not None:
+            stage(name, progress)
+
     training = suited_settings(whole, settings, changes)
     training, chosen = _choose(whole, settings, training, changes or {}, say)
     say("training", {"epochs": training.epochs * settings.folds})

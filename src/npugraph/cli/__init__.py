@@ -1,4 +1,4 @@
-"""The command line: one command a file of this package's main jobs.
+"""The command line: one command for each of the package's main jobs.
 
 Results go to stdout, progress and messages to stderr, so that ``--json`` output can be piped.
 A user's error is one sentence and exit code 2; Ctrl-C is exit code 130.
@@ -11,8 +11,8 @@ import sys
 import typer
 
 from npugraph.cli import audit, bench, data, model, recipes
-from npugraph.cli.common import say
-from npugraph.errors import NpugraphError
+from npugraph.cli.common import show_messages
+from npugraph.errors import NpugraphError, SettingsError
 from npugraph.version import __version__
 
 app = typer.Typer(
@@ -38,11 +38,23 @@ app.command()(model.score)
 
 
 @app.callback(invoke_without_command=True)
-def version(
-    show: bool = typer.Option(False, "--version", help="Print the version and exit."),
+def options(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", help="Say every stage and epoch on stderr, with the time."
+    ),
+    quiet: bool = typer.Option(
+        False, "--quiet", "-q", help="Say nothing on stderr but notes and errors."
+    ),
 ) -> None:
-    """Find the wrong and the missing facts of a knowledge graph."""
-    if show:
+    """Find the wrong and the missing facts of a knowledge graph.
+
+    Example: npugraph --quiet audit facts.tsv --out audit --json
+    """
+    if verbose and quiet:
+        raise SettingsError("Give --verbose or --quiet, not both.")
+    show_messages(verbose, quiet)
+    if version:
         typer.echo(f"npugraph {__version__}")
         raise typer.Exit
 
@@ -52,8 +64,7 @@ def main() -> None:
     try:
         app()
     except NpugraphError as error:
-        say(f"error: {error}")
+        sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
     except KeyboardInterrupt:
-        say("Interrupted.")
         sys.exit(130)

@@ -1,9 +1,11 @@
-"""What the commands share: options, output, progress bars. Imports nothing heavy."""
+"""What the commands share: options, output, messages, progress. Imports nothing heavy."""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,10 +52,49 @@ DelimiterOption = Annotated[
     typer.Option(help="Character between fields. Default: by the suffix.", show_default=False),
 ]
 
+log = logging.getLogger(__name__)
+
+# Where stderr is no terminal: seconds and share of the work from one progress line to the next.
+LINE_SECONDS, LINE_SHARE = 5.0, 0.1
+# A reader of the log wants to see that the work is still alive.
+LONGEST_SILENCE = 600.0
+
+
+class _Stderr(logging.Handler):
+    """Writes records to what stderr is at that moment: a progress bar takes its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
+class _Words(logging.Formatter):
+    """The message alone; what is worth a look is marked as a note."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        mark = "note: " if record.levelno >= logging.WARNING else ""
+        return mark + super().format(record)
+
+
+def show_messages(verbose: bool = False, quiet: bool = False) -> None:
+    """Show what the package logs on stderr.
+
+    By default: what the commands say and every note. ``verbose``: all stages and epochs, with the
+    time and the module. ``quiet``: notes alone.
+    """
+    package, own = logging.getLogger("npugraph"), logging.getLogger("npugraph.cli")
+    for handler in [h for h in package.handlers if isinstance(h, _Stderr)]:
+        package.removeHandler(handler)
+    handler = _Stderr()
+    long = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(long if verbose else _Words())
+    package.addHandler(handler)
+    package.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    own.setLevel(logging.WARNING if quiet else logging.INFO)
+
 
 def say(message: str) -> None:
-    """Print a line to stderr."""
-    sys.stderr.write(message + "\n")
+    """Say on stderr what a command does; not with --quiet."""
+    log.info("%s", message)
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None]) -> None:
@@ -92,7 +133,18 @@ def _cell(value: object) -> str:
 
 @contextmanager
 def bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Show a progress bar with the time left on stderr; yields advance(steps, note)."""
+    """Show progress with the time left on stderr; yields advance(steps, note).
+
+    A terminal gets a bar; a file or a pipe gets a plain line now and then.
+    """
+    if not log.isEnabledFor(logging.INFO):
+        yield lambda steps, note: None
+        return
+    if not sys.stderr.isatty():
+        lines = ProgressLines(title, total)
+        yield lines.advance
+        lines.end()
+        return
     from rich import progress
     from rich.console import Console
 
@@ -112,6 +164,51 @@ def bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
             shown.update(task, advance=steps, note=note)
 
         yield advance
+
+
+class ProgressLines:
+    """Progress as plain lines, for a log file: few, and each with the time left."""
+
+    def __init__(self, title: str, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing done of ``total`` steps."""
+        self.title, self.total, self.clock = title, total, clock
+        self.started = self.said = clock()
+        self.done = self.done_then = 0
+
+    def advance(self, steps: int, note: str) -> None:
+        """Count steps; write a line where one is due."""
+        self.done += steps
+        now = self.clock()
+        silence, share = now - self.said, (self.done - self.done_then) / max(self.total, 1)
+        if silence < LONGEST_SILENCE and (silence < LINE_SECONDS or share < LINE_SHARE):
+            return
+        self.said, self.done_then = now, self.done
+        spent = now - self.started
+        left = ""
+        if 0 < self.done < self.total:
+            left = f", about {duration(spent / self.done * (self.total - self.done))} left"
+        say(f"{self._count()} in {duration(spent)}{left}{note and ': '}{note}")
+
+    def end(self) -> None:
+        """Write the last line."""
+        say(f"{self._count()} in {duration(self.clock() - self.started)}, finished.")
+
+    def _count(self) -> str:
+        return f"{self.title}: {self.done:,} of {self.total:,}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time for a person.
+
+    >>> duration(8.4), duration(200), duration(20_000)
+    ('8 s', '3 min 20 s', '5 h 33 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def read_options(header: bool | None, columns: str | None, delimiter: str | None) -> ReadOptions:
@@ -141,7 +238,7 @@ def load_graph(
     }
     for what, count in oddities.items():
         if count:
-            say(f"note: {count:,} {what}.")
+            log.warning("%s %s.", f"{count:,}", what)
     return splits
 
 

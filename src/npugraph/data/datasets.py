@@ -11,7 +11,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
+import logging
 import os
+import sys
 import urllib.error
 import urllib.request
 import zlib
@@ -42,6 +44,8 @@ __all__ = [
     "locate_file",
     "resolve",
 ]
+
+log = logging.getLogger(__name__)
 
 BUNDLED = "world"
 TIMEOUT_S = 30.0
@@ -312,6 +316,7 @@ def _verify(path: Path, expected: str) -> None:
 def _download(file: FileInfo, path: Path, title: str, progress: bool) -> None:
     """Fetch one file; it appears under its name only when it is whole and its hash is right."""
     url = cast(str, file.url)  # `_refuse` has seen to the files without one
+    log.info("downloading %s to %s", url, path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -378,6 +383,8 @@ def _bar(title: str, show: bool) -> Iterator[Callable[[int, int | None], None]]:
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(),
     )
-    with progress.Progress(*columns, console=Console(stderr=True), disable=not show) as bar:
+    # A log file is no place for a bar.
+    hidden = not show or not sys.stderr.isatty()
+    with progress.Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

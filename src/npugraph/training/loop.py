@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,8 @@ from npugraph.settings import TrainSettings
 from npugraph.training.batch_loss import Training
 from npugraph.training.run_folder import Progress, Run
 from npugraph.training.step import GraphStepper, Stepper
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[dict[str, Any]], object]
 Judge = Callable[[Model], dict[str, Any]]
@@ -204,6 +207,7 @@ class Loop:
 
     def _keep(self, record: dict[str, Any], checkpoint: bool) -> None:
         self.metrics.append(record)
+        log.debug("%s", ", ".join(f"{name} {value}" for name, value in record.items()))
         if self.run is not None:
             self.run.log(record)
             if self.progress.finished or (checkpoint and self._is_due()):
