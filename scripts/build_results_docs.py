@@ -15,11 +15,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from npugraph.bench.paper import printed as paper
+from npugraph.bench.paper import printed
 from npugraph.bench.paper.claims import Finding, findings
 from npugraph.bench.paper.figures import Drawing, make_figures, write_figures
 from npugraph.bench.paper.tables import graph_title, make_table
-from npugraph.bench.plan import Plan, packaged
+from npugraph.bench.plan import BenchPlan, packaged
 from npugraph.bench.store import Store
 from npugraph.bench.summary import rows
 from npugraph.data.catalogue import CATALOGUE
@@ -74,11 +74,11 @@ printed beside ours because the table is laid out like the paper's, and for no o
 cannot be compared. At most the order of the systems can."""
 
 
-def plans() -> list[Plan]:
+def plans() -> list[BenchPlan]:
     """Return the packaged plans in the order of the page."""
     names = [name for name in packaged() if name not in LEFT_OUT]
     known = [name for name in ORDER if name in names]
-    return [Plan.read(name) for name in (*known, *(n for n in names if n not in ORDER))]
+    return [BenchPlan.read(name) for name in (*known, *(n for n in names if n not in ORDER))]
 
 
 def grid(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -112,9 +112,9 @@ def impossible_section() -> str:
             str(entry.table),
             f"{graph_title(entry.graph)}, {entry.rate:g}",
             entry.system,
-            " and ".join(paper.impossible(entry)),
+            " and ".join(printed.impossible(entry)),
         ]
-        for entry in paper.impossible_entries()
+        for entry in printed.impossible_entries()
     ]
     return f"{IMPOSSIBLE}\n\n{grid(('table', 'graph, rate', 'system', 'why'), lines)}"
 

@@ -40,7 +40,7 @@ from npugraph.auditing.features import FEATURES
 from npugraph.auditing.statistics.class_priors import best_bin
 from npugraph.auditing.statistics.probability import DensityRatio, posterior_collected
 from npugraph.auditing.write import write_audit
-from npugraph.bench.plan import Plan
+from npugraph.bench.plan import BenchPlan
 from npugraph.data.datasets import load, locate
 from npugraph.data.io import ReadOptions, read_table
 from npugraph.data.perturb import Noise, PerturbSettings, perturb
@@ -121,7 +121,7 @@ def in_training(found: Audit, name: str, device: str) -> tuple[Floats, dict[str,
 
 def _planned() -> dict[str, Any]:
     """Return the plan's settings of nPUGraph, but with the recipe's own running posterior."""
-    planned = Plan.read("table-0.3").system("nPUGraph").settings
+    planned = BenchPlan.read("table-0.3").system("nPUGraph").settings
     return {name: value for name, value in planned.items() if name != "posterior_momentum"}
 
 

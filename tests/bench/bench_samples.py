@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from npugraph.bench.plan import Cell, Plan
+from npugraph.bench.plan import BenchPlan, Cell
 
 Lines = dict[str, dict[str, Any]]
 MACHINE = "made-up processor"
 
 
-def sample_plan(**changes: Any) -> Plan:
+def sample_plan(**changes: Any) -> BenchPlan:
     """Three systems of the paper and one of our own on FB15k-237, three seeds, one sweep."""
     values: dict[str, Any] = {
         "name": "sample",
@@ -27,10 +27,10 @@ def sample_plan(**changes: Any) -> Plan:
             {"label": "UKGE", "recipe": "ukge"},
         ],
     }
-    return Plan.from_values({**values, **changes}, "sample")
+    return BenchPlan.from_values({**values, **changes}, "sample")
 
 
-def sweep_plan(setting: str, values: list[Any], **changes: Any) -> Plan:
+def sweep_plan(setting: str, values: list[Any], **changes: Any) -> BenchPlan:
     """nPUGraph with one setting varied."""
     return sample_plan(
         systems=[{"label": "nPUGraph", "recipe": "npugraph"}],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.tiny import made_up, made_up_cost, tiny_graph
-from npugraph.bench.plan import Plan, packaged
+from npugraph.bench.plan import BenchPlan, packaged
 from npugraph.bench.store import Store
 from npugraph.cli import main
 
@@ -93,7 +93,7 @@ def test_the_command_in_the_costs_runs_the_cell_again(
     command: Any, plan: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    chance = Plan.read(plan).cells()[0]
+    chance = BenchPlan.read(plan).cells()[0]
     Store(out).add(made_up(chance, 0.123), made_up_cost(chance))
     words = ("run", plan, "--out", out, "--only", chance.key[:6], "--threads", 1, "--shared")
     code, shown, err = command(*words)
@@ -118,7 +118,7 @@ def test_plans_are_listed(command: Any) -> None:
 def test_a_plan_is_estimated_by_machines_that_ran_it(
     command: Any, plan: Path, tmp_path: Path
 ) -> None:
-    out, cells = tmp_path / "out", Plan.read(plan).cells()
+    out, cells = tmp_path / "out", BenchPlan.read(plan).cells()
     gpu = {"machine": "NVIDIA H200", "workers": 2}
     Store(out).add(made_up(cells[0]), made_up_cost(cells[0], 100.0, **gpu))
     code, shown, err = command("plan", plan, "--out", out, "--on", "H200")
@@ -135,7 +135,7 @@ def test_a_plan_is_estimated_by_machines_that_ran_it(
 
 
 def test_folders_are_merged(command: Any, plan: Path, tmp_path: Path) -> None:
-    cells = Plan.read(plan).cells()
+    cells = BenchPlan.read(plan).cells()
     for number, cell in enumerate(cells[:2]):
         Store(tmp_path / str(number)).add(made_up(cell), made_up_cost(cell))
     words = ("merge", tmp_path / "0", tmp_path / "1", "--out", tmp_path / "all", "--json")

@@ -11,7 +11,7 @@ import pytest
 from bench.tiny import made_up, made_up_cost, one_cell, tiny_graph, tiny_plan
 from npugraph.bench import estimate as module
 from npugraph.bench.cell import machine
-from npugraph.bench.estimate import Estimate, estimate, measure, time_cell, total_seconds
+from npugraph.bench.estimate import CostEstimate, estimate, measure, time_cell, total_seconds
 from npugraph.bench.plan import Cell
 from npugraph.data.datasets import resolve
 from npugraph.data.perturb import PerturbSettings, perturb
@@ -146,8 +146,8 @@ def test_facts_and_entities_of_a_users_graph(tmp_path: Path) -> None:
 
 def test_the_total_says_what_is_not_in_it() -> None:
     cell = PLAN.cells()[0]
-    known = Estimate(cell, 10.0, 2.5, "known")
-    assert total_seconds([known, known, Estimate(cell, None, None, "unknown")]) == (5.0, 1)
+    known = CostEstimate(cell, 10.0, 2.5, "known")
+    assert total_seconds([known, known, CostEstimate(cell, None, None, "unknown")]) == (5.0, 1)
     assert total_seconds([]) == (0.0, 0)
 
 
@@ -189,8 +189,8 @@ def test_only_what_is_not_known_is_measured_and_once(
     monkeypatch.setattr(module, "time_cell", pretend)
     monkeypatch.setattr(module, "_time_start", lambda: 2.0)
     cells = tiny_plan(seeds=[0, 1, 2]).cells()
-    first = [Estimate(cells[0], 1.0, 1.0, "known")]
-    rest = [Estimate(cell, None, None, "unknown") for cell in cells[1:]]
+    first = [CostEstimate(cells[0], 1.0, 1.0, "known")]
+    rest = [CostEstimate(cell, None, None, "unknown") for cell in cells[1:]]
     said: list[str] = []
     found = measure(first + rest, tmp_path, None, said.append)
     assert [cell.label for cell in timed] == ["DistMult", "nPUGraph"]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.tiny import tiny_graph, tiny_plan, tiny_values
-from npugraph.bench.plan import Cell, Plan, distinct, packaged
+from npugraph.bench.plan import BenchPlan, Cell, distinct, packaged
 from npugraph.errors import SettingsError
 from npugraph.recipes import RECIPES
 
@@ -52,7 +52,7 @@ values = [10, 20]
 def test_a_file_becomes_cells_in_order(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(TOML)
-    cells = Plan.read(path).cells()
+    cells = BenchPlan.read(path).cells()
     by = [(c.graph, c.rate, c.label, c.seed, c.sweep) for c in cells]
     systems = [("RotatE", 3), ("RotatE", 4), ("Chance", 3), ("Chance", 4)]
     base = [(g, r, *s, None) for g in ("umls", "wn18") for r in (0.0, 0.3) for s in systems]
@@ -85,7 +85,7 @@ def test_a_file_becomes_cells_in_order(tmp_path: Path) -> None:
 def test_a_sweep_through_the_systems_own_settings_is_one_cell(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(TOML)
-    cells = Plan.read(path).cells()
+    cells = BenchPlan.read(path).cells()
     assert len(cells) == 16 + 16
     # d = 20 is what the system has anyway.
     once = distinct(cells)
@@ -140,14 +140,14 @@ def test_the_graphs_content_matters_and_not_its_place(tmp_path: Path) -> None:
 def test_keys_are_the_same_in_another_process(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(TOML)
     code = (
-        "from npugraph.bench.plan import Plan;"
-        f"print(*[cell.key for cell in Plan.read({str(tmp_path / 'two.toml')!r}).cells()])"
+        "from npugraph.bench.plan import BenchPlan;"
+        f"print(*[cell.key for cell in BenchPlan.read({str(tmp_path / 'two.toml')!r}).cells()])"
     )
     # Another order of sets and dicts of strings, and no data at hand.
     environment = {**os.environ, "PYTHONHASHSEED": "1", "NPUGRAPH_DATA": str(tmp_path)}
     words = [sys.executable, "-c", code]
     shown = subprocess.run(words, capture_output=True, text=True, env=environment, check=True)
-    assert shown.stdout.split() == [c.key for c in Plan.read(tmp_path / "two.toml").cells()]
+    assert shown.stdout.split() == [c.key for c in BenchPlan.read(tmp_path / "two.toml").cells()]
 
 
 @given(
@@ -161,7 +161,7 @@ def test_cells_are_the_product_and_survive_json(
 ) -> None:
     sweep = {"label": "DistMult", "setting": "d", "values": widths}
     values = tiny_values(seeds=seeds, rates=rates, sweeps=[sweep])
-    cells = Plan.from_values(values).cells()
+    cells = BenchPlan.from_values(values).cells()
     assert len(cells) == len(seeds) * len(rates) * (2 + len(widths))
     # A key stands for one cell: what has the same key has the same settings.
     by_key = {cell.key: cell for cell in cells}
@@ -169,7 +169,7 @@ def test_cells_are_the_product_and_survive_json(
     assert len(by_key) == len(seeds) * len(rates) * (2 + len(set(widths) - {8}))
     # The order of the names of a table says nothing.
     order = data.draw(st.permutations(list(values)))
-    again = Plan.from_values({name: values[name] for name in order}).cells()
+    again = BenchPlan.from_values({name: values[name] for name in order}).cells()
     assert [cell.key for cell in again] == [cell.key for cell in cells]
     for cell in cells:
         back = Cell.from_json(json.loads(json.dumps(cell.to_json())))
@@ -231,21 +231,21 @@ def test_mistakes_are_found_before_anything_runs(changes: dict[str, Any], messag
 
 def test_a_plan_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Did you mean 'smoke'"):
-        Plan.read("smok")
+        BenchPlan.read("smok")
     (tmp_path / "p.toml").write_text("name = ")
     with pytest.raises(SettingsError, match=r"p\.toml: not a TOML file"):
-        Plan.read(tmp_path / "p.toml")
+        BenchPlan.read(tmp_path / "p.toml")
 
 
 @pytest.mark.parametrize("name", packaged())
 def test_packaged_plans_are_sound(name: str) -> None:
-    plan = Plan.read(name)
+    plan = BenchPlan.read(name)
     assert plan.name == name
     assert plan.title.endswith(".")
     assert distinct(plan.cells())
 
 
 def test_the_smoke_plan_runs_every_recipe_on_the_cpu() -> None:
-    cells = Plan.read("smoke").cells()
+    cells = BenchPlan.read("smoke").cells()
     assert {cell.recipe for cell in cells} == set(RECIPES)
     assert {cell.device for cell in cells} == {"cpu"}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from npugraph.bench.cell import FIGURES, Circumstances, result_line
-from npugraph.bench.plan import Cell, Plan
+from npugraph.bench.plan import BenchPlan, Cell
 from npugraph.data.io import write_splits
 from recipe_cases import groups
 
@@ -36,9 +36,9 @@ def tiny_values(graph: str = "umls", **changes: Any) -> dict[str, Any]:
     return {**values, **changes}
 
 
-def tiny_plan(graph: str = "umls", **changes: Any) -> Plan:
+def tiny_plan(graph: str = "umls", **changes: Any) -> BenchPlan:
     """Return the plan of ``tiny_values``."""
-    return Plan.from_values(tiny_values(graph, **changes), "tiny.toml")
+    return BenchPlan.from_values(tiny_values(graph, **changes), "tiny.toml")
 
 
 def one_cell(graph: str, recipe: str, rate: float = 0.3, **settings: Any) -> Cell:

@@ -1,6 +1,6 @@
 """The bench: plans of many runs, run side by side, stopped and gone on with at will."""
 
-from npugraph.bench.plan import Cell, Plan
+from npugraph.bench.plan import BenchPlan, Cell
 from npugraph.bench.store import Store
 
-__all__ = ["Cell", "Plan", "Store"]
+__all__ = ["BenchPlan", "Cell", "Store"]

@@ -54,7 +54,7 @@ FARTHEST = 30.0
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What a cell is expected to take.
 
     Attributes:
@@ -70,13 +70,15 @@ class Estimate:
     basis: Basis
 
 
-def estimate(cells: Sequence[Cell], results: Lines, costs: Lines, machine: str) -> list[Estimate]:
+def estimate(
+    cells: Sequence[Cell], results: Lines, costs: Lines, machine: str
+) -> list[CostEstimate]:
     """Estimate cells by what others took on machines whose name holds ``machine``."""
     seen = _Seen.of(results, costs, machine)
     return [seen.estimate(cell) for cell in cells]
 
 
-def total_seconds(estimates: Sequence[Estimate]) -> tuple[float, int]:
+def total_seconds(estimates: Sequence[CostEstimate]) -> tuple[float, int]:
     """Return the seconds of one machine for all cells, and how many of them are not in it."""
     known = [item.share for item in estimates if item.share is not None]
     return sum(known), len(estimates) - len(known)
@@ -125,12 +127,12 @@ class _Seen:
             seen.by_recipe.setdefault(line["recipe"], []).append(past)
         return seen
 
-    def estimate(self, cell: Cell) -> Estimate:
+    def estimate(self, cell: Cell) -> CostEstimate:
         """Return what a cell will take, by the best that is known."""
         if cell.key in self.by_key:
             past = self.by_key[cell.key]
             seconds = past.seconds["total"]
-            return Estimate(cell, seconds, seconds / past.workers, "known")
+            return CostEstimate(cell, seconds, seconds / past.workers, "known")
         me = cell.to_json()
         sources: tuple[tuple[Basis, list[_Past]], ...] = (
             ("same settings", self.by_settings.get(_group(me), [])),
@@ -140,7 +142,7 @@ class _Seen:
             near = _nearest(me, found)
             if near:
                 return _scaled(cell, me, near, basis)
-        return Estimate(cell, None, None, "unknown")
+        return CostEstimate(cell, None, None, "unknown")
 
 
 def _group(line: Mapping[str, Any]) -> str:
@@ -169,11 +171,11 @@ def _is_there(past: _Past) -> bool:
     return True
 
 
-def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> Estimate:
+def _scaled(cell: Cell, me: Mapping[str, Any], found: list[_Past], basis: Basis) -> CostEstimate:
     """Take the mean of other cells, each scaled by how much more there is to do here."""
     guesses = [_scaled_seconds(me, past) for past in found]
     shares = [guess / past.workers for guess, past in zip(guesses, found, strict=True)]
-    return Estimate(cell, sum(guesses) / len(found), sum(shares) / len(found), basis)
+    return CostEstimate(cell, sum(guesses) / len(found), sum(shares) / len(found), basis)
 
 
 def _scaled_seconds(me: Mapping[str, Any], past: _Past) -> float:
@@ -226,11 +228,11 @@ def _size(graph: str) -> _Size:
 
 
 def measure(
-    estimates: Sequence[Estimate],
+    estimates: Sequence[CostEstimate],
     work: Path,
     device: str | None = None,
     say: Callable[[str], object] = print,
-) -> list[Estimate]:
+) -> list[CostEstimate]:
     """Time a few steps of the cells of which no like was ever run.
 
     Cells that share all but the seed are timed once. One that cannot be timed stays as it was.
@@ -253,7 +255,7 @@ def measure(
                 timed[group] = _try(cell, work, device, say)
             seconds = timed[group]
             if seconds is not None:
-                item = Estimate(cell, start + seconds, start + seconds, "measured")
+                item = CostEstimate(cell, start + seconds, start + seconds, "measured")
         found.append(item)
     return found
 

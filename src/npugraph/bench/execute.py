@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from npugraph.bench.cell import result_line
-from npugraph.bench.plan import Cell, Plan, distinct
+from npugraph.bench.plan import BenchPlan, Cell, distinct
 from npugraph.bench.store import Store
 from npugraph.errors import SettingsError, nearest
 
@@ -88,7 +88,7 @@ class Standing:
         return len(self.done) + len(self.failed) + len(self.waiting)
 
 
-def standing(plan: Plan, store: Store) -> Standing:
+def standing(plan: BenchPlan, store: Store) -> Standing:
     """Sort the cells of a plan by what the store has of them."""
     results = store.results()
     groups: dict[str, list[Cell]] = {"done": [], "failed": [], "waiting": []}
@@ -98,7 +98,7 @@ def standing(plan: Plan, store: Store) -> Standing:
 
 
 def choose(
-    plan: Plan, store: Store, only: Sequence[str] = (), retry_failed: bool = False
+    plan: BenchPlan, store: Store, only: Sequence[str] = (), retry_failed: bool = False
 ) -> list[Cell]:
     """Return the cells to run, in the plan's order.
 
@@ -127,7 +127,7 @@ def _find(cells: Sequence[Cell], start: str) -> str:
 
 
 def execute(
-    plan: Plan, cells: Sequence[Cell], store: Store, runner: Runner, limits: Limits, say: Say
+    plan: BenchPlan, cells: Sequence[Cell], store: Store, runner: Runner, limits: Limits, say: Say
 ) -> Standing:
     """Run cells and add their results to the store, which is tidy afterwards.
 

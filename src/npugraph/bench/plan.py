@@ -123,7 +123,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """What is compared on what; see docs/bench.md for the file.
 
     Attributes:
@@ -155,7 +155,7 @@ class Plan:
     source: str = ""
 
     @classmethod
-    def read(cls, plan: str | Path) -> Plan:
+    def read(cls, plan: str | Path) -> BenchPlan:
         """Read a packaged plan by its name, or a plan by its path, and check all of it."""
         text, source = _text(plan)
         try:
@@ -165,7 +165,7 @@ class Plan:
         return cls.from_values(values, source)
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], source: str = "the plan") -> Plan:
+    def from_values(cls, values: Mapping[str, Any], source: str = "the plan") -> BenchPlan:
         """Make a plan of the values of a TOML file; every mistake is an error that names it."""
         try:
             plan = _parse(values, source)
@@ -267,8 +267,8 @@ def _text(plan: str | Path) -> tuple[str, str]:
     return path.read_text(encoding="utf-8"), str(plan)
 
 
-def _parse(values: Mapping[str, Any], source: str) -> Plan:
-    allowed = [f.name for f in fields(Plan) if f.name != "source"]
+def _parse(values: Mapping[str, Any], source: str) -> BenchPlan:
+    allowed = [f.name for f in fields(BenchPlan) if f.name != "source"]
     given = dict(_known(values, allowed, "the plan", ("name", "graphs", "systems")))
     systems = tuple(_parse_system(value) for value in _tables(given, "systems"))
     sweeps = tuple(_parse_sweep(value) for value in _tables(given, "sweeps"))
@@ -281,7 +281,7 @@ def _parse(values: Mapping[str, Any], source: str) -> Plan:
         _text_of(given.get(name, ""), name)
     for graph in given["graphs"]:
         _text_of(graph, "a graph")
-    return Plan(**{**given, "systems": systems, "sweeps": sweeps, "source": source})
+    return BenchPlan(**{**given, "systems": systems, "sweeps": sweeps, "source": source})
 
 
 def _parse_system(values: Mapping[str, Any]) -> PlannedSystem:
@@ -342,7 +342,7 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: BenchPlan) -> None:
     """Refuse values that mean nothing, before any graph is read."""
     _check_protocol(plan)
     labels = [system.label for system in plan.systems]
@@ -358,7 +358,7 @@ def _check(plan: Plan) -> None:
         content_hash(graph)
 
 
-def _check_protocol(plan: Plan) -> None:
+def _check_protocol(plan: BenchPlan) -> None:
     """Refuse what perturbation and ranking cannot do."""
     for rate in plan.rates:
         PerturbSettings(rate)
@@ -376,7 +376,7 @@ def _check_protocol(plan: Plan) -> None:
                 raise SettingsError(f"{what} holds {value!r}, not a whole number from {least} on.")
 
 
-def _check_system(plan: Plan, system: PlannedSystem) -> None:
+def _check_system(plan: BenchPlan, system: PlannedSystem) -> None:
     """Build the settings of a system for every graph, its sweeps included."""
     for graph in system.graph:
         if graph not in plan.graphs:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from npugraph.bench.plan import Plan, distinct
+from npugraph.bench.plan import BenchPlan, distinct
 from npugraph.data.io import write_text
 from npugraph.errors import DataError, RunError
 
@@ -48,7 +48,7 @@ class Store:
             _append(self.folder / COSTS, cost)
         _append(self.folder / RESULTS, result)
 
-    def tidy(self, plan: Plan) -> None:
+    def tidy(self, plan: BenchPlan) -> None:
         """Write both files again: the plan's cells in its order, then all others by key.
 
         The cells get the labels and notes that the plan has now.

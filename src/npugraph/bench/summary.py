@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npugraph.significance import PairedTest, Spread, holm, mean_and_deviation, paired_test
 
 if TYPE_CHECKING:
-    from npugraph.bench.plan import Cell, Plan
+    from npugraph.bench.plan import BenchPlan, Cell
 
 Lines = Mapping[str, Mapping[str, Any]]
 
@@ -123,7 +123,7 @@ def _at(line: Mapping[str, Any] | None, path: tuple[str, ...]) -> float | None:
     return float(value)
 
 
-def rows(plan: Plan, results: Lines, costs: Lines) -> list[Row]:
+def rows(plan: BenchPlan, results: Lines, costs: Lines) -> list[Row]:
     """Return the rows of a plan in its order: graph, rate, system; then those of its sweeps."""
     found: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in plan.cells():
@@ -158,7 +158,7 @@ def best(compared: Sequence[Row], quantity: Quantity) -> Row | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BlockComparison:
     """The best row of a block against each other one.
 
     Attributes:
@@ -172,7 +172,7 @@ class Comparison:
     adjusted: tuple[float | None, ...]
 
 
-def compare(compared: Sequence[Row], quantity: Quantity) -> Comparison | None:
+def compare(compared: Sequence[Row], quantity: Quantity) -> BlockComparison | None:
     """Test the best row against each other one, over the seeds both have; None without figures."""
     winner = best(compared, quantity)
     if winner is None:
@@ -180,7 +180,7 @@ def compare(compared: Sequence[Row], quantity: Quantity) -> Comparison | None:
     tests = [None if row is winner else compare_two(winner, row, quantity) for row in compared]
     corrected = iter(holm([test.p_value for test in tests if test is not None]))
     adjusted = tuple(None if test is None else next(corrected) for test in tests)
-    return Comparison(winner, tuple(tests), adjusted)
+    return BlockComparison(winner, tuple(tests), adjusted)
 
 
 def compare_two(first: Row, second: Row, quantity: Quantity) -> PairedTest | None:
@@ -190,7 +190,7 @@ def compare_two(first: Row, second: Row, quantity: Quantity) -> PairedTest | Non
     return paired_test([one[seed] for seed in seeds], [other[seed] for seed in seeds])
 
 
-def command(plan: Plan, cell: Cell) -> str:
+def command(plan: BenchPlan, cell: Cell) -> str:
     """Return the line that runs one cell again."""
     return f"npugraph bench run {shlex.quote(plan.source or plan.name)} --only {cell.key}"
 

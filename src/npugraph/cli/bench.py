@@ -93,9 +93,9 @@ def list_plans(as_json: JsonOption = False) -> None:
 
     Example: npugraph bench list
     """
-    from npugraph.bench.plan import Plan, distinct, packaged
+    from npugraph.bench.plan import BenchPlan, distinct, packaged
 
-    plans = [Plan.read(name) for name in packaged()]
+    plans = [BenchPlan.read(name) for name in packaged()]
     rows = [
         {"name": plan.name, "cells": len(distinct(plan.cells())), "title": plan.title}
         for plan in plans
@@ -133,14 +133,14 @@ def show_plan(
     """
     from npugraph.bench import estimate as estimates
     from npugraph.bench.cell import machine as machine_of
-    from npugraph.bench.plan import Plan, distinct
+    from npugraph.bench.plan import BenchPlan, distinct
     from npugraph.bench.store import Store
     from npugraph.errors import SettingsError
     from npugraph.training.loop import choose_device
 
     if machine and measure:
         raise SettingsError("--measure times this machine; leave out --on.")
-    read, store = Plan.read(plan), Store(out)
+    read, store = BenchPlan.read(plan), Store(out)
     cells, results = distinct(read.cells()), store.results()
     where = machine or machine_of(choose_device(device or cells[0].device))
     found = estimates.estimate(cells, results, store.costs(), where)
@@ -237,10 +237,10 @@ def run_plan(
     """
     from npugraph.bench.cell import Circumstances
     from npugraph.bench.execute import Limits, choose, execute
-    from npugraph.bench.plan import Plan
+    from npugraph.bench.plan import BenchPlan
     from npugraph.bench.store import Store
 
-    read, store = Plan.read(plan), Store(out)
+    read, store = BenchPlan.read(plan), Store(out)
     cells = choose(read, store, only or (), retry_failed)
     place = (work or out / "work").resolve()
     how = Circumstances(place, device, workers, plan, checkpoint_seconds, shared)
@@ -315,7 +315,7 @@ def show_table(
     from dataclasses import asdict
 
     from npugraph.bench.paper.tables import FORMATS, make_table
-    from npugraph.bench.plan import Plan
+    from npugraph.bench.plan import BenchPlan
     from npugraph.bench.store import Store
     from npugraph.data.io import write_text
     from npugraph.errors import DataError, SettingsError, nearest
@@ -323,7 +323,7 @@ def show_table(
     if form not in FORMATS:
         hint = nearest(form, list(FORMATS))
         raise SettingsError(f"--format {form} must be {', '.join(FORMATS)}.{hint}")
-    read, store = Plan.read(plan), Store(out)
+    read, store = BenchPlan.read(plan), Store(out)
     made = make_table(read, store.results(), store.costs())
     if to is not None:
         try:
@@ -354,10 +354,10 @@ def draw_figures(
     Example: npugraph bench figures table-0.3 sweep-rates --out benchmarks/results/bench
     """
     from npugraph.bench.paper.figures import make_figures, write_figures
-    from npugraph.bench.plan import Plan
+    from npugraph.bench.plan import BenchPlan
     from npugraph.bench.store import Store
 
-    read, store = [Plan.read(plan) for plan in plans], Store(out)
+    read, store = [BenchPlan.read(plan) for plan in plans], Store(out)
     drawings = make_figures(read, store.results(), store.costs())
     if not drawings:
         say(f"{out} has no results of {', '.join(plans)} that could be drawn.")

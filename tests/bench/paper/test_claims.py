@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from npugraph.bench.paper.claims import BASELINES, Finding, findings, rank_correlation
-from npugraph.bench.plan import Cell, Plan
+from npugraph.bench.plan import BenchPlan, Cell
 from npugraph.bench.summary import rows
 
 from ..bench_samples import chance, lines, sample_plan, sweep_plan
@@ -17,7 +17,7 @@ from ..bench_samples import chance, lines, sample_plan, sweep_plan
 PARTS = ("npugraph/no-npu", "npugraph/no-lp-encoder", "npugraph/no-self-training")
 
 
-def judge(plan: Plan, mrr: Callable[[Cell], float], ran: Callable[[Cell], bool] = bool) -> Any:
+def judge(plan: BenchPlan, mrr: Callable[[Cell], float], ran: Callable[[Cell], bool] = bool) -> Any:
     """The findings by claim, where a little noise a seed lies on the figures."""
     cells = [cell for cell in plan.cells() if ran(cell)]
     results, costs = lines(cells, lambda cell: mrr(cell) + 1e-4 * chance(cell, "noise"))

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from npugraph.bench.paper.figures import Drawing, looks, make_figures, write_figures
-from npugraph.bench.plan import Plan
+from npugraph.bench.plan import BenchPlan
 from npugraph.errors import DataError
 
 from ..bench_samples import cost, lines, made_up, sample_plan, sweep_plan
 
 
-def draw(*plans: Plan) -> dict[str, Drawing]:
+def draw(*plans: BenchPlan) -> dict[str, Drawing]:
     cells = [cell for plan in plans for cell in plan.cells()]
     return {d.name: d for d in make_figures(plans, *lines(cells))}
 

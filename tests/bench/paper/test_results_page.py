@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from npugraph.bench.plan import Plan
+from npugraph.bench.plan import BenchPlan
 from npugraph.bench.store import Store
 from npugraph.cli import main
 from script_files import load_script
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Path:
     """A folder with made-up results of two packaged plans."""
     folder = tmp_path / "bench"
     for name in ("k-sweep", "ablation"):
-        results, costs = lines(Plan.read(name).cells())
+        results, costs = lines(BenchPlan.read(name).cells())
         for key, line in results.items():
             Store(folder).add(line, costs[key])
     return folder
@@ -116,7 +116,7 @@ def test_table_writes_a_file_and_json(
     words = ("table", "ablation", "--out", str(store), "--format", "html", "--to", str(to))
     assert command(monkeypatch, *words, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
-    cells = len(Plan.read("ablation").cells())
+    cells = len(BenchPlan.read("ablation").cells())
     assert printed["state"] == f"{cells} cells: {cells} done."
     assert to.read_text(encoding="utf-8").startswith("<!doctype html>")
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from npugraph.bench.layout import Block, Part, Table
 from npugraph.bench.paper.tables import make_table
-from npugraph.bench.plan import Cell, Plan
+from npugraph.bench.plan import BenchPlan, Cell
 
 from ..bench_samples import MACHINE, failure, lines, made_up, sample_plan, sweep_plan
 
@@ -31,7 +31,7 @@ def bold(part: Part, title: str) -> set[str]:
     return {line.name for g in part.groups for line in g.lines if line.items[place].best}
 
 
-def full(plan: Plan) -> Table:
+def full(plan: BenchPlan) -> Table:
     return make_table(plan, *lines(plan.cells()))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from npugraph.bench.paper import printed as paper
+from npugraph.bench.paper import printed
 from npugraph.bench.paper.tables import PAPER_FILTER, beside_paper, graph_title, p_value
 from npugraph.bench.summary import (
     TRAIN_SECONDS,
@@ -22,9 +22,9 @@ Verdict = Literal["agrees", "disagrees", "undecided", "not run"]
 MRR = ranking("mrr", PAPER_FILTER)
 BASELINES = tuple(
     recipe
-    for group, systems in paper.GROUPS.items()
+    for group, systems in printed.GROUPS.items()
     for recipe in systems.values()
-    if group not in ("Chance", paper.NPUGRAPH)
+    if group not in ("Chance", printed.NPUGRAPH)
 )
 # Where the paper is vague we must draw a line: "a bit" and "the level of the paper" are a tenth
 # of MRR, "the order of the systems" is a rank correlation, "linear" a share of the variance.
@@ -65,12 +65,12 @@ class Measured:
         found: dict[tuple[str, float], dict[str, Row]] = {}
         for row in everything:
             cell = row.first
-            if cell.sweep is None and cell.rate and cell.graph in paper.GRAPHS:
+            if cell.sweep is None and cell.rate and cell.graph in printed.GRAPHS:
                 rows = found.setdefault((cell.graph, cell.rate), {})
                 known = rows.get(cell.recipe)
                 if known is None or len(row.done) > len(known.done):
                     rows[cell.recipe] = row
-        order = list(paper.GRAPHS)
+        order = list(printed.GRAPHS)
         self.rows = dict(sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0])))
         self.sweeps = sweeps(everything)
 
@@ -197,12 +197,12 @@ def _beside(
     graph: str, rate: float, rows: Mapping[str, Row], stand_ins: bool = False
 ) -> list[tuple[str, float | None, float]]:
     """Return (label, our MRR, the paper's) of the systems whose entry can be right."""
-    if graph in paper.STAND_INS and not stand_ins:
+    if graph in printed.STAND_INS and not stand_ins:
         return []
     found = []
     for recipe, row in rows.items():
-        entry = paper.beside(graph, rate, recipe)
-        if entry is not None and not paper.impossible(entry):
+        entry = printed.beside(graph, rate, recipe)
+        if entry is not None and not printed.impossible(entry):
             found.append((row.first.label, row.mean(MRR), entry.figures["mrr"]))
     return found
 
@@ -304,7 +304,7 @@ def parts_help(measured: Measured) -> Iterator[Finding]:
                 yield Finding(claim, _at(graph, rate), "not run", "")
                 continue
             evidence = f"{whole:.3f} with, {without:.3f} without"
-            entry, full = (paper.beside(graph, rate, name) for name in (recipe, "npugraph"))
+            entry, full = (printed.beside(graph, rate, name) for name in (recipe, "npugraph"))
             if entry is not None and full is not None:
                 evidence += f"; paper {full.figures['mrr']:.3f} and {entry.figures['mrr']:.3f}"
             verdict, sure = _compare(rows["npugraph"], rows[recipe])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npugraph.bench.paper import printed as paper
+from npugraph.bench.paper import printed
 from npugraph.bench.paper.tables import PAPER_FILTER, graph_title
 from npugraph.bench.summary import (
     TRAIN_SECONDS,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from npugraph.bench.plan import Plan
+    from npugraph.bench.plan import BenchPlan
 
 SUFFIXES = (".png", ".svg")
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart; the pale
@@ -74,7 +74,7 @@ class Drawing:
     figure: Figure
 
 
-def make_figures(plans: Sequence[Plan], results: Lines, costs: Lines) -> list[Drawing]:
+def make_figures(plans: Sequence[BenchPlan], results: Lines, costs: Lines) -> list[Drawing]:
     """Draw what the results of some plans allow; what has no results is left out.
 
     Args:
@@ -127,10 +127,10 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     """
     found: dict[str, Look] = {}
     for label in dict.fromkeys(labels):
-        if label == paper.NPUGRAPH:
+        if label == printed.NPUGRAPH:
             found[label] = {"color": BLACK, "marker": "o", "linestyle": "-", "linewidth": 2.2}
             continue
-        place = sum(other != paper.NPUGRAPH for other in found)
+        place = sum(other != printed.NPUGRAPH for other in found)
         found[label] = {
             "color": COLOURS[place % len(COLOURS)],
             "marker": MARKERS[place % len(MARKERS)],
@@ -224,10 +224,10 @@ def _has_paper(systems: Mapping[str, Mapping[float, Row]]) -> bool:
 def _paper_points(row: Row) -> list[tuple[float, float]]:
     """Return (rate, MRR) of the paper for a row's system and graph, at all its rates."""
     cell = row.first
-    if cell.graph in paper.STAND_INS:
+    if cell.graph in printed.STAND_INS:
         return []
-    rates = sorted({entry.rate for entry in paper.entries()})
-    found = ((rate, paper.beside(cell.graph, rate, cell.recipe)) for rate in rates)
+    rates = sorted({entry.rate for entry in printed.entries()})
+    found = ((rate, printed.beside(cell.graph, rate, cell.recipe)) for rate in rates)
     return [(rate, entry.figures["mrr"]) for rate, entry in found if entry is not None]
 
 

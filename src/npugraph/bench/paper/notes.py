@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from npugraph.bench.paper import printed as paper
-from npugraph.bench.summary import Comparison, Row, machines
+from npugraph.bench.paper import printed
+from npugraph.bench.summary import BlockComparison, Row, machines
 from npugraph.significance import smallest_significant
 
 # From this many pairs on we do not call the test weak.
@@ -13,7 +13,7 @@ ENOUGH_PAIRS = 10
 
 
 def block_notes(
-    compared: Sequence[Row], comparisons: Mapping[str, Comparison | None]
+    compared: Sequence[Row], comparisons: Mapping[str, BlockComparison | None]
 ) -> tuple[str, ...]:
     """Return the sentences below one graph at one rate."""
     return (
@@ -41,7 +41,7 @@ def _about_seeds(compared: Sequence[Row]) -> list[str]:
     return ["Mean ± standard deviation (divisor n - 1) over the seeds; best mean in bold."]
 
 
-def _about_the_test(comparisons: Mapping[str, Comparison | None]) -> list[str]:
+def _about_the_test(comparisons: Mapping[str, BlockComparison | None]) -> list[str]:
     """Say which test, over how many pairs, against which system, and how weak it is."""
     said: dict[str, list[str]] = {}
     most = 0
@@ -61,9 +61,9 @@ def _about_the_test(comparisons: Mapping[str, Comparison | None]) -> list[str]:
     # Filters that agree in all of this share the sentence.
     sentences = [f"p ({' and '.join(names)} filter): {text}" for text, names in said.items()]
     if 0 < most < ENOUGH_PAIRS:
-        needed = smallest_significant(most, paper.LEVEL)
+        needed = smallest_significant(most, printed.LEVEL)
         sentences.append(
-            f"With {most} pairs the test is weak: p < {paper.LEVEL:g} needs t beyond "
+            f"With {most} pairs the test is weak: p < {printed.LEVEL:g} needs t beyond "
             f"{needed:.1f} even before the correction. A large p does not say that two systems "
             "are equal, and the best one was chosen by the same figures."
         )
@@ -73,20 +73,20 @@ def _about_the_test(comparisons: Mapping[str, Comparison | None]) -> list[str]:
 def _about_the_paper(compared: Sequence[Row]) -> list[str]:
     """Say where the paper's figures are from, and which cannot be right."""
     cells = [row.first for row in compared]
-    found = [(c.label, paper.beside(c.graph, c.rate, c.recipe)) for c in cells]
+    found = [(c.label, printed.beside(c.graph, c.rate, c.recipe)) for c in cells]
     cited = [(label, entry) for label, entry in found if entry is not None]
     if not cited:
         return []
     numbers = sorted({entry.table for _, entry in cited})
     tables = " and ".join(f"Table {number}" for number in numbers)
     sentences = [
-        f"paper: its {tables}, the mean of {paper.RUNS} runs; it gives no deviation. Its filter "
+        f"paper: its {tables}, the mean of {printed.RUNS} runs; it gives no deviation. Its filter "
         "is not stated; we take it to be the one we call perturbed."
     ]
-    if cells[0].graph in paper.STAND_INS:
+    if cells[0].graph in printed.STAND_INS:
         sentences.append(another_graph(cells[0].graph))
     for label, entry in cited:
-        reasons = paper.impossible(entry)
+        reasons = printed.impossible(entry)
         if reasons:
             sentences.append(f"† {label}, paper: this entry cannot be; {' and '.join(reasons)}.")
     return sentences
@@ -94,7 +94,7 @@ def _about_the_paper(compared: Sequence[Row]) -> list[str]:
 
 def another_graph(graph: str) -> str:
     """Say that a graph of ours is not the paper's."""
-    theirs = paper.STAND_INS[graph].capitalize()
+    theirs = printed.STAND_INS[graph].capitalize()
     return (
         f"{graph} is another graph than the paper's {theirs}, which is not public: the figures "
         "stand side by side only to show the order of systems, not to be compared."

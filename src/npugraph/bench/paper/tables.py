@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from npugraph.bench.layout import Block, Column, Group, Item, Line, Part, Table
-from npugraph.bench.paper import printed as paper
+from npugraph.bench.paper import printed
 from npugraph.bench.paper.notes import block_notes, sweep_notes
 from npugraph.bench.summary import (
     AP,
@@ -18,7 +18,7 @@ from npugraph.bench.summary import (
     MEMORY,
     RANK_SECONDS,
     TRAIN_SECONDS,
-    Comparison,
+    BlockComparison,
     Lines,
     Quantity,
     Row,
@@ -33,7 +33,7 @@ from npugraph.bench.summary import (
 from npugraph.data.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
-    from npugraph.bench.plan import Plan
+    from npugraph.bench.plan import BenchPlan
 
 NOT_RUN, FAILED, NO_FIGURE = "not run", "failed", "–"
 # The filter that the paper's figures go with; see docs/protocol.md.
@@ -47,7 +47,7 @@ FILTER_TITLES = {
 Fill = tuple[Column, list[Item]]
 
 
-def make_table(plan: Plan, results: Lines, costs: Lines) -> Table:
+def make_table(plan: BenchPlan, results: Lines, costs: Lines) -> Table:
     """Lay out the results of a plan.
 
     Args:
@@ -76,7 +76,7 @@ def beside_paper(graph: str) -> str:
     >>> beside_paper("wn18")
     'WN18'
     """
-    other = " (another graph than the paper's)" if graph in paper.STAND_INS else ""
+    other = " (another graph than the paper's)" if graph in printed.STAND_INS else ""
     return f"{graph_title(graph)}{other}"
 
 
@@ -94,7 +94,7 @@ def _state(everything: Sequence[Row]) -> str:
 # --- one graph at one rate
 
 
-def _block(plan: Plan, compared: Sequence[Row]) -> Block:
+def _block(plan: BenchPlan, compared: Sequence[Row]) -> Block:
     """Lay out one graph at one rate: a grid for each filter, one for noise and costs."""
     grouped = _in_groups(compared)
     in_order = [row for _, group in grouped for row in group]
@@ -114,7 +114,7 @@ def _block(plan: Plan, compared: Sequence[Row]) -> Block:
     return Block(title, tuple(parts), notes, _commands(plan, in_order))
 
 
-def _filters(plan: Plan, rate: float) -> list[str]:
+def _filters(plan: BenchPlan, rate: float) -> list[str]:
     """Return the filters to show, the paper's first, since that grid is read first.
 
     On a graph as published the clean filter and the perturbed one are the same.
@@ -130,9 +130,9 @@ def _rate(rate: float, noise: str) -> str:
 
 def _in_groups(compared: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """Return the rows by group in the paper's order; within a group in the plan's."""
-    found: dict[str, list[Row]] = {group: [] for group in (*paper.GROUPS, paper.OURS)}
+    found: dict[str, list[Row]] = {group: [] for group in (*printed.GROUPS, printed.OURS)}
     for row in compared:
-        found[paper.group_of(row.first.recipe)].append(row)
+        found[printed.group_of(row.first.recipe)].append(row)
     return [(group, members) for group, members in found.items() if members]
 
 
@@ -150,7 +150,7 @@ def _part(title: str, grouped: list[tuple[str, list[Row]]], filled: Sequence[Fil
 
 
 def _ranking(
-    plan: Plan, compared: Sequence[Row], name: str, comparison: Comparison | None
+    plan: BenchPlan, compared: Sequence[Row], name: str, comparison: BlockComparison | None
 ) -> list[Fill]:
     """Fill the grid of one filter: seeds, each metric (the paper's beside it), p against best."""
     metrics = ("mrr", *(f"hits@{k}" for k in sorted(plan.hits, reverse=True)))
@@ -185,9 +185,9 @@ def _other(compared: Sequence[Row], rate: float) -> list[Fill]:
     ]
 
 
-def _entry(row: Row) -> paper.PaperEntry | None:
+def _entry(row: Row) -> printed.PaperEntry | None:
     cell = row.first
-    return paper.beside(cell.graph, cell.rate, cell.recipe)
+    return printed.beside(cell.graph, cell.rate, cell.recipe)
 
 
 def _seeds(row: Row) -> Item:
@@ -226,7 +226,7 @@ def shown(row: Row, quantity: Quantity) -> str:
     return f"{mean} ± {spread.deviation:,.{quantity.digits}f}"
 
 
-def _cited(cited: Sequence[paper.PaperEntry | None], metric: str) -> list[Item]:
+def _cited(cited: Sequence[printed.PaperEntry | None], metric: str) -> list[Item]:
     """Return the paper's figures of one metric."""
     figures = [None if entry is None else entry.figures.get(metric) for entry in cited]
     known = [figure for figure in figures if figure is not None]
@@ -236,7 +236,7 @@ def _cited(cited: Sequence[paper.PaperEntry | None], metric: str) -> list[Item]:
         if entry is None or figure is None:
             items.append(Item(NO_FIGURE, missing=True))
         else:
-            wrong = bool(paper.impossible(entry))
+            wrong = bool(printed.impossible(entry))
             items.append(Item(as_printed(figure), figure == top, impossible=wrong))
     return items
 
@@ -250,7 +250,7 @@ def as_printed(figure: float) -> str:
     return f"{figure:.3f}" if round(figure, 3) == figure else str(figure)
 
 
-def _p_values(compared: Sequence[Row], comparison: Comparison | None) -> list[Item]:
+def _p_values(compared: Sequence[Row], comparison: BlockComparison | None) -> list[Item]:
     """Return Holm's p value of each row against the best one."""
     items = []
     for i, row in enumerate(compared):
@@ -273,14 +273,14 @@ def p_value(value: float) -> str:
     return f"{value:.3f}" if value >= 0.0005 else "<0.001"
 
 
-def _commands(plan: Plan, shown_rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+def _commands(plan: BenchPlan, shown_rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     return tuple((cell.title, command(plan, cell)) for row in shown_rows for cell in row.cells)
 
 
 # --- sweeps
 
 
-def _sweep(plan: Plan, swept: Sequence[Row]) -> Block:
+def _sweep(plan: BenchPlan, swept: Sequence[Row]) -> Block:
     """Lay out one sweep: a line a value of the setting."""
     cell = swept[0].first
     assert cell.sweep is not None
