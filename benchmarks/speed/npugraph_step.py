@@ -32,7 +32,7 @@ from npugraph.encoders import NeighbourAttention
 from npugraph.graph import Splits
 from npugraph.recipes.npugraph.recipe import NPUGraphSettings, build
 from npugraph.training.loop import make_optimizer
-from npugraph.training.step import GraphStepper, Stepper
+from npugraph.training.step import StepRecorder, descend
 
 MODULE = "benchmarks.speed.npugraph_step"
 RESULTS = common.RESULTS / "npugraph_step.jsonl"
@@ -82,28 +82,33 @@ def least_bytes(settings: NPUGraphSettings, splits: Splits, edges: int) -> int:
     return 4 * (tables + encoder + heads)
 
 
-def make_stepper(
+def make_step(
     settings: NPUGraphSettings, splits: Splits, device: torch.device, graph: bool
-) -> tuple[Stepper, int]:
-    """Return a stepper on real batches, and the number of edges of the encoder."""
+) -> tuple[Callable[[Tensor], None], int]:
+    """Return what takes a step on a batch, and the number of edges of the encoder."""
     training = build(settings, splits.train)
     training.to(device)
     training.system.train()
-    kind = GraphStepper if graph else Stepper
-    stepper = kind(training.loss, make_optimizer(training, settings), device)
-    stepper.begin(0)
+    optimizer, rng = make_optimizer(training, settings), torch.Generator(device).manual_seed(0)
+    recorder = StepRecorder(rng, graph)
+
+    def step(rows: Tensor) -> None:
+        if not recorder.replay(rows):
+            with recorder.recording(rows) as batch:
+                descend(training.loss(batch, rng), optimizer)
+
     encoder = training.system.encoder
     edges = len(encoder.edge_fact) if isinstance(encoder, NeighbourAttention) else 0
-    return stepper, edges
+    return step, edges
 
 
 def time_step(
     settings: NPUGraphSettings, splits: Splits, device: torch.device, graph: bool
 ) -> tuple[float, int]:
     """Return seconds per step, and the number of edges."""
-    stepper, edges = make_stepper(settings, splits, device, graph)
+    step, edges = make_step(settings, splits, device, graph)
     rows: Tensor = torch.randperm(len(splits.train))[: settings.batch_size].to(device)
-    return seconds_per_call(lambda: stepper(rows)), edges
+    return seconds_per_call(lambda: step(rows)), edges
 
 
 def on_gpu(splits: Splits) -> dict[str, Any]:

@@ -54,7 +54,7 @@ from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.loop import make_optimizer, validation_metrics
-from npugraph.training.step import Stepper
+from npugraph.training.step import descend
 
 DATASET = "fb15k-237"
 MODULE = "benchmarks.speed.training"
@@ -87,10 +87,13 @@ def ours(task: Task, splits: Splits) -> Step:
     training, settings = make_ours(task, splits, 1e-3)
     training.system.train()
     optimizer = make_optimizer(training, settings)
-    stepper = Stepper(training.loss, optimizer, torch.device("cpu"))
-    stepper.begin(number(task.seed, "benchmark", "sampler"))
+    rng = generator(task.seed, "benchmark", "sampler")
     rows = batches(task, splits)
-    return lambda: stepper(next(rows))
+
+    def step() -> None:
+        descend(training.loss(next(rows), rng), optimizer)
+
+    return step
 
 
 LIBRARIES: dict[str, Callable[[Task, Splits], Step]] = {
@@ -189,13 +192,13 @@ def quality(args: argparse.Namespace) -> Iterator[Record]:
 def train_once(task: Task, splits: Splits, epochs: int) -> float:
     """Train for some epochs; return the MRR of the validation facts, train and valid filtered."""
     training, settings = make_ours(task, splits, 5e-3)
-    stepper = Stepper(training.loss, make_optimizer(training, settings), torch.device("cpu"))
+    optimizer = make_optimizer(training, settings)
     for epoch in range(1, epochs + 1):
         training.system.train()
-        stepper.begin(number(task.seed, "sampler", epoch))
+        rng = generator(task.seed, "sampler", epoch)
         order = torch.randperm(len(splits.train), generator=generator(task.seed, "order", epoch))
         for rows in torch.split(order, task.batch):
-            stepper(rows)
+            descend(training.loss(rows, rng), optimizer)
     training.system.eval()
     return float(validation_metrics(training.system, splits, settings)["mrr"])
 

@@ -15,7 +15,8 @@ from npugraph.model import Model
 from npugraph.recipes import get_recipe
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
-from npugraph.training.loop import Judge, Loop, Report, choose_device, make_optimizer, precision
+from npugraph.training.checkpoints import Checkpoints
+from npugraph.training.loop import Judge, Report, choose_device, make_optimizer, precision, train
 from npugraph.training.run_folder import Progress, Run
 
 log = logging.getLogger(__name__)
@@ -71,23 +72,13 @@ def fit(
     training.to(device)
     optimizer = make_optimizer(training, settings)
     run, progress = _open_run(splits, recipe, settings, out, resume, training, optimizer)
-    trainer = Loop(
-        splits,
-        settings,
-        device,
-        training,
-        optimizer,
-        run,
-        progress,
-        report,
-        judge,
-        checkpoint_seconds,
-    )
+    checkpoints = Checkpoints(run, checkpoint_seconds)
+    parts = (training, optimizer, splits, settings, progress, checkpoints)
     log.info("training %s on %s, %s", recipe, splits.name, device)
     with precision(settings.precision, device):
-        trainer.train()
+        metrics = train(*parts, report=report, judge=judge)
     log.info("trained %d epochs; the best is %d", progress.epoch, progress.best_epoch)
-    return Fitted(training.system, splits, settings, progress, trainer.metrics, run)
+    return Fitted(training.system, splits, settings, progress, metrics, run)
 
 
 def load(folder: Path, device: str = "auto") -> Fitted:

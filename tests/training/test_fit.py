@@ -5,6 +5,7 @@ That every recipe learns, repeats itself and can be resumed is in conformance/te
 
 import dataclasses
 import json
+import sys
 import warnings
 from pathlib import Path
 
@@ -23,11 +24,13 @@ from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph.recipe import NPUGraphSettings
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.ukge import UKGE
-from npugraph.training import loop
+from npugraph.scorers import ComplEx
+from npugraph.training import checkpoints, loop
 from npugraph.training.loop import choose_device, make_optimizer
 from npugraph.training.run_folder import Run, fingerprint
 from recipe_cases import groups
 
+PACKAGE = Path(fitting.__file__).parent
 SMALL = ComplexN3Settings(d=8, epochs=7, validate_every=2, batch_size=256, device="cpu")
 
 
@@ -326,7 +329,8 @@ def test_checkpoints_may_be_rarer_than_validations(tmp_path, monkeypatch):
 
     whole = run(None)
     assert whole.progress.best_epoch == 2
-    monkeypatch.setattr(loop, "time", clock)
+    for module in (loop, checkpoints):
+        monkeypatch.setattr(module, "time", clock)
     with pytest.raises(StopError):
         run(tmp_path, stop=3)
     assert not (tmp_path / "last.safetensors").exists()
@@ -367,3 +371,23 @@ def test_sparse_gradients_take_the_same_steps() -> None:
     # Adagrad's first steps are as long for tiny gradients as for large ones, rounding and all.
     for one, two in zip(found.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+
+
+def test_four_calls_lead_from_fit_to_a_score(monkeypatch):
+    """fit, train, loss, scored_together, against: a stranger can follow it with a finger."""
+    depths = []
+
+    def against(self, known, relation, missing, pool, side):
+        names, frame = [], sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "fit":
+            if frame.f_code.co_filename.startswith(str(PACKAGE)):
+                names.append(frame.f_code.co_name)
+            frame = frame.f_back
+        depths.append(names)
+        return plain(self, known, relation, missing, pool, side)
+
+    plain = ComplEx.against
+    monkeypatch.setattr(ComplEx, "against", against)
+    settings = dataclasses.replace(SMALL, epochs=1, negatives=4, share=4)
+    fit(groups(), "complex-n3", settings)
+    assert {tuple(names) for names in depths} == {("scored_together", "loss", "train")}

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
 from npugraph.bench.graphs import graph_of, without_test
 from npugraph.bench.plan import Cell
@@ -36,10 +37,11 @@ from npugraph.errors import NpugraphError
 from npugraph.graph import Splits
 from npugraph.ranking.ranks import rank
 from npugraph.recipes import get_recipe
-from npugraph.seeds import generator, number
+from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
-from npugraph.training.loop import choose_device, make_optimizer, make_stepper, precision
+from npugraph.training.loop import begin_epoch, choose_device, make_optimizer, precision
+from npugraph.training.step import StepRecorder, descend
 
 Basis = Literal["known", "same settings", "measured", "same recipe", "unknown"]
 Lines = Mapping[str, Mapping[str, Any]]
@@ -324,21 +326,22 @@ class _Clock:
 
 def _time_steps(training: Training, settings: TrainSettings, clock: _Clock) -> float:
     """Return the seconds of an epoch's steps."""
-    optimizer = make_optimizer(training, settings)
-    stepper = make_stepper(training, optimizer, settings)
-    seed = settings.seed
-    training.begin_epoch(1, generator(seed, "begin", 1, device=clock.device))
-    stepper.begin(number(seed, "sampler", 1))
-    order = torch.randperm(training.num_items(), generator=generator(seed, "order", 1))
-    batches = torch.split(order.to(clock.device), settings.batch_size)
-    training.system.train()
+    optimizer, rng = make_optimizer(training, settings), torch.Generator(clock.device)
+    recorder = StepRecorder(rng, settings.cuda_graph and clock.device.type == "cuda")
+    batches = begin_epoch(1, training, optimizer, settings, recorder)
+
+    def step(rows: Tensor) -> None:
+        if not recorder.replay(rows):
+            with recorder.recording(rows) as batch:
+                descend(training.loss(batch, rng), optimizer, settings.clip)
+
     # Where there are fewer batches than steps to warm up, all are timed after one round.
     for rows in batches[:WARMUP_STEPS]:
-        stepper(rows)
+        step(rows)
     rest = batches[WARMUP_STEPS : WARMUP_STEPS + MOST_STEPS] or batches
     started, done = clock.now(), 0
     for rows in rest:
-        stepper(rows)
+        step(rows)
         done += len(rows)
         if clock.now() - started > STEP_SECONDS:
             break

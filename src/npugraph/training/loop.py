@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -19,8 +19,9 @@ from npugraph.ranking.ranks import rank
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings
 from npugraph.training.batch_loss import Training
-from npugraph.training.run_folder import Progress, Run
-from npugraph.training.step import GraphStepper, Stepper
+from npugraph.training.checkpoints import Checkpoints
+from npugraph.training.run_folder import Progress
+from npugraph.training.step import StepRecorder, descend
 
 log = logging.getLogger(__name__)
 
@@ -60,16 +61,6 @@ def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.O
     return optimizer
 
 
-def make_stepper(
-    training: Training, optimizer: torch.optim.Optimizer, settings: TrainSettings
-) -> Stepper:
-    """Return what takes a step with a batch: as it comes, or recorded as a CUDA graph."""
-    device = training.system.device
-    graphs = settings.cuda_graph and device.type == "cuda"
-    kind = GraphStepper if graphs else Stepper
-    return kind(training.loss, optimizer, device, settings.clip)
-
-
 @contextlib.contextmanager
 def precision(name: str, device: torch.device) -> Any:
     """Set the arithmetic of matrix products for the time of training."""
@@ -86,136 +77,128 @@ def precision(name: str, device: torch.device) -> Any:
         torch.set_float32_matmul_precision(before)
 
 
-@dataclass
-class Loop:
-    """All that the loop holds between epochs; ``train`` is the loop."""
+def train(
+    training: Training,
+    optimizer: torch.optim.Optimizer,
+    splits: Splits,
+    settings: TrainSettings,
+    progress: Progress,
+    checkpoints: Checkpoints,
+    *,
+    report: Report | None = None,
+    judge: Judge | None = None,
+) -> list[dict[str, Any]]:
+    """Train to the last epoch or until patience runs out; end at the best weights.
 
-    splits: Splits
-    settings: TrainSettings
-    device: torch.device
-    training: Training
-    optimizer: torch.optim.Optimizer
-    run: Run | None
-    progress: Progress
-    report: Report | None
-    judge: Judge | None
-    checkpoint_seconds: float
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    best: dict[str, Tensor] = field(default_factory=dict)
+    A resumed run equals an unbroken one bit for bit: all that is drawn in an epoch follows from
+    the seed and the number of the epoch, and all else is in a checkpoint.
 
-    def __post_init__(self) -> None:
-        self.stepper = make_stepper(self.training, self.optimizer, self.settings)
-        self.saved = time.monotonic()
-
-    def train(self) -> None:
-        """Train to the last epoch or until patience runs out; end at the best weights."""
-        while not self.progress.finished:
-            started = time.perf_counter()
-            epoch = self.progress.epoch + 1
-            record: dict[str, Any] = {"epoch": epoch, "loss": self._epoch(epoch)}
-            health = self.training.health()
-            last = epoch == self.settings.epochs
-            validate = last or epoch % self.settings.validate_every == 0
-            if validate:
-                record.update(self._validate())
-            record.update(health)
-            if self.judge is not None:
-                record.update(self.judge(self.training.system))
-            self.progress.epoch = epoch
-            self.progress.finished = last or (
-                self.progress.bad_validations >= self.settings.patience
-            )
-            record["seconds"] = round(time.perf_counter() - started, 4)
-            self._keep(record, checkpoint=validate)
-        if self.run is not None and not self.best:
-            self.run.load_best(self.training.system)
-        else:
-            self.training.system.load_state_dict(self.best)
-        self.training.system.eval()
-
-    def _epoch(self, epoch: int) -> float:
-        """Go once over the facts in a seeded order; return the mean loss."""
-        seed, count = self.settings.seed, self.training.num_items()
-        torch.manual_seed(number(seed, "global", epoch))
-        self._set_step_size(epoch)
-        if self.training.begin_epoch(epoch, generator(seed, "begin", epoch, device=self.device)):
-            self.stepper.forget()
-        self.stepper.begin(number(seed, "sampler", epoch))
-        order = torch.randperm(count, generator=generator(seed, "order", epoch))
-        self.training.system.train()
-        for rows in torch.split(order.to(self.device), self.settings.batch_size):
-            self.stepper(rows)
-        mean = float(self.stepper.total) / count
-        if mean != mean:
-            raise RunError(f"The loss is not a number in epoch {epoch}; try a smaller step size.")
-        return mean
-
-    def _set_step_size(self, epoch: int) -> None:
-        """Take a tenth of the step size, with a fresh optimiser, from ``decay_at`` on."""
-        first = int(self.settings.decay_at * self.settings.epochs) + 1
-        if self.settings.decay_at == 0 or epoch < first:
-            return
-        if epoch == first:
-            # Not state.clear(): older releases of torch give Adagrad its state when it is made.
-            fresh = make_optimizer(self.training, self.settings)
-            self.optimizer.load_state_dict(fresh.state_dict())
-            self.stepper.forget()
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] / 10
-
-    def _validate(self) -> dict[str, Any]:
-        """Rank the validation facts, filtered by train and valid alone; remember the best."""
-        self.training.system.eval()
+    Returns:
+        What was measured, one line per epoch, as ``report`` sees them.
+    """
+    device, lines = training.system.device, []
+    rng, total = torch.Generator(device), torch.zeros((), device=device)
+    recorder = StepRecorder(rng, settings.cuda_graph and device.type == "cuda")
+    while not progress.finished:
         started = time.perf_counter()
-        metrics = validation_metrics(self.training.system, self.splits, self.settings)
-        better = metrics["mrr"] > self.progress.best_mrr or len(self.splits.valid) == 0
-        if better:
-            self.progress.best_mrr = metrics["mrr"]
-            self.progress.best_epoch = self.progress.epoch + 1
-            self.progress.bad_validations = 0
-            self._keep_best()
-        else:
-            self.progress.bad_validations += 1
-        return {
-            "valid_mrr": metrics["mrr"],
-            "valid_hits@10": metrics["hits@10"],
-            "best_mrr": self.progress.best_mrr,
-            "validation_seconds": round(time.perf_counter() - started, 4),
-        }
+        epoch = progress.epoch + 1
+        for rows in begin_epoch(epoch, training, optimizer, settings, recorder):
+            if not recorder.replay(rows):
+                with recorder.recording(rows) as batch:
+                    loss = training.loss(batch, rng)
+                    total += descend(loss, optimizer, settings.clip) * len(batch)
+        line = {"epoch": epoch, "loss": _mean_loss(total, training.num_items(), epoch)}
+        health = training.health()
+        last = epoch == settings.epochs
+        checked = last or epoch % settings.validate_every == 0
+        if checked:
+            line |= _validate(training.system, splits, settings, progress, checkpoints)
+        line |= health
+        if judge is not None:
+            line |= judge(training.system)
+        progress.epoch = epoch
+        progress.finished = last or progress.bad_validations >= settings.patience
+        line["seconds"] = round(time.perf_counter() - started, 4)
+        lines.append(line)
+        log.debug("%s", ", ".join(f"{name} {value}" for name, value in line.items()))
+        checkpoints.log(line)
+        if progress.finished or (checked and checkpoints.is_due()):
+            checkpoints.save(training, optimizer, progress)
+        if report is not None:
+            report({**line, **{f"progress_{k}": v for k, v in asdict(progress).items()}})
+    checkpoints.restore_best(training.system)
+    training.system.eval()
+    return lines
 
-    def _is_due(self) -> bool:
-        """Tell whether the last checkpoint is old enough for another one."""
-        return time.monotonic() - self.saved >= self.checkpoint_seconds
 
-    def _keep_best(self) -> None:
-        """Write the weights as the best ones, or keep them here until the next checkpoint."""
-        state = self.training.system.state_dict()
-        if self.run is not None and self._is_due():
-            self.run.save_best(state)
-            self.best = {}
-        else:
-            self.best = {name: tensor.clone() for name, tensor in state.items()}
+def begin_epoch(
+    epoch: int,
+    training: Training,
+    optimizer: torch.optim.Optimizer,
+    settings: TrainSettings,
+    recorder: StepRecorder,
+) -> Sequence[Tensor]:
+    """Prepare an epoch and return its batches: all items once, in a seeded order."""
+    seed, device = settings.seed, training.system.device
+    torch.manual_seed(number(seed, "global", epoch))
+    fresh = _set_step_size(epoch, training, optimizer, settings)
+    moved = training.begin_epoch(epoch, generator(seed, "begin", epoch, device=device))
+    if fresh or moved:
+        recorder.forget()
+    recorder.rng.manual_seed(number(seed, "sampler", epoch))
+    order = torch.randperm(training.num_items(), generator=generator(seed, "order", epoch))
+    training.system.train()
+    return torch.split(order.to(device), settings.batch_size)
 
-    def _save(self) -> None:
-        """Write all that resuming needs; the best weights first, for they may be older."""
-        assert self.run is not None
-        if self.best:
-            self.run.save_best(self.best)
-            self.best = {}
-        self.run.save_last(self.training, self.optimizer, self.progress)
-        self.saved = time.monotonic()
 
-    def _keep(self, record: dict[str, Any], checkpoint: bool) -> None:
-        self.metrics.append(record)
-        log.debug("%s", ", ".join(f"{name} {value}" for name, value in record.items()))
-        if self.run is not None:
-            self.run.log(record)
-            if self.progress.finished or (checkpoint and self._is_due()):
-                self._save()
-        if self.report is not None:
-            self.report(
-                {**record, **{f"progress_{k}": v for k, v in asdict(self.progress).items()}}
-            )
+def _set_step_size(
+    epoch: int, training: Training, optimizer: torch.optim.Optimizer, settings: TrainSettings
+) -> bool:
+    """Take a tenth of the step size from ``decay_at`` on; tell whether the optimiser is fresh."""
+    first = int(settings.decay_at * settings.epochs) + 1
+    if settings.decay_at == 0 or epoch < first:
+        return False
+    if epoch == first:
+        # Not state.clear(): older releases of torch give Adagrad its state when it is made.
+        optimizer.load_state_dict(make_optimizer(training, settings).state_dict())
+    for group in optimizer.param_groups:
+        group["lr"] = group["initial_lr"] / 10
+    return epoch == first
+
+
+def _mean_loss(total: Tensor, count: int, epoch: int) -> float:
+    """Return the mean of what was added up over an epoch, and set the sum back to 0."""
+    mean = float(total) / count
+    total.zero_()
+    if mean != mean:
+        raise RunError(f"The loss is not a number in epoch {epoch}; try a smaller step size.")
+    return mean
+
+
+def _validate(
+    system: Model,
+    splits: Splits,
+    settings: TrainSettings,
+    progress: Progress,
+    checkpoints: Checkpoints,
+) -> dict[str, Any]:
+    """Rank the validation facts, filtered by train and valid alone; remember the best."""
+    system.eval()
+    started = time.perf_counter()
+    metrics = validation_metrics(system, splits, settings)
+    if metrics["mrr"] > progress.best_mrr or len(splits.valid) == 0:
+        progress.best_mrr = metrics["mrr"]
+        progress.best_epoch = progress.epoch + 1
+        progress.bad_validations = 0
+        checkpoints.keep_best(system)
+    else:
+        progress.bad_validations += 1
+    return {
+        "valid_mrr": metrics["mrr"],
+        "valid_hits@10": metrics["hits@10"],
+        "best_mrr": progress.best_mrr,
+        "validation_seconds": round(time.perf_counter() - started, 4),
+    }
 
 
 def validation_metrics(system: Model, splits: Splits, settings: TrainSettings) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""One training step: plain, or recorded once as a CUDA graph and replayed.
+"""One training step: taken as it is written, or recorded once as a CUDA graph and replayed.
 
 A step at the paper's batch size is some two hundred small kernels. Launched one by one they
 leave a large GPU idle most of the time; replayed as one graph they do not.
@@ -6,102 +6,83 @@ leave a large GPU idle most of the time; replayed as one graph they do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-Loss = Callable[[Tensor, torch.Generator], Tensor]
+# Plain steps before one is recorded: what libraries set up on first use must not be.
+WARMUP = 3
 
 
-class Stepper:
-    """Takes optimiser steps and adds up the loss, weighted by the size of each batch."""
+def descend(loss: Tensor, optimizer: torch.optim.Optimizer, clip: float = 0.0) -> Tensor:
+    """Move what the optimiser trains against a loss; return the loss without its gradient.
 
-    def __init__(
-        self,
-        loss: Loss,
-        optimizer: torch.optim.Optimizer,
-        device: torch.device,
-        clip: float = 0.0,
-    ) -> None:
-        """``loss`` maps a batch's numbers and a generator to a scalar; ``clip`` 0 clips nothing."""
-        self.clip = clip
-        self.loss = loss
-        self.optimizer = optimizer
-        self.rng = torch.Generator(device=device)
-        self.total = torch.zeros((), device=device)
-
-    def forget(self) -> None:
-        """Drop what was recorded of a step; a plain step records nothing."""
-
-    def begin(self, seed: int) -> None:
-        """Begin an epoch: seed the sampler's generator and forget the loss."""
-        self.rng.manual_seed(seed)
-        self.total.zero_()
-
-    def __call__(self, rows: Tensor) -> None:
-        """Take one step on the facts of these numbers [b]."""
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(rows, self.rng)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.clip:
-            trained = [p for group in self.optimizer.param_groups for p in group["params"]]
-            torch.nn.utils.clip_grad_norm_(trained, self.clip)
-        self.optimizer.step()
-        self.total += loss.detach() * len(rows)
+    ``clip`` is the largest norm of the gradient; 0 means any. The gradient is dropped at once, so
+    that the next forward pass has its memory.
+    """
+    loss.backward()  # type: ignore[no-untyped-call]
+    if clip:
+        trained = [p for group in optimizer.param_groups for p in group["params"]]
+        torch.nn.utils.clip_grad_norm_(trained, clip)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss.detach()
 
 
-class GraphStepper(Stepper):
-    """Replays a recorded step for batches of one size; other sizes take plain steps.
+class StepRecorder:
+    """Records a step once and replays it for batches of one size; others are taken as they come.
 
-    The step must work on fixed tensors: whatever changes between steps is copied into them. When
-    the training changes its tensors, ``forget`` makes the next batches record anew.
+        if not recorder.replay(rows):
+            with recorder.recording(rows) as batch:
+                total += descend(training.loss(batch, rng), optimizer) * len(batch)
+
+    A recorded step works on fixed tensors: whatever changes between steps is copied into them, and
+    draws come from ``rng``. When the training changes its tensors, ``forget`` makes the next
+    batches record anew. Unless ``enabled``, which needs a GPU, nothing is ever recorded.
     """
 
-    WARMUP = 3
-
-    def __init__(
-        self,
-        loss: Loss,
-        optimizer: torch.optim.Optimizer,
-        device: torch.device,
-        clip: float = 0.0,
-    ) -> None:
-        """As for the plain stepper; the device must be a GPU."""
-        super().__init__(loss, optimizer, device, clip)
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.rows = torch.empty(0, dtype=torch.int64, device=device)
-        self.seen = 0
+    def __init__(self, rng: torch.Generator, enabled: bool) -> None:
+        """Record steps that draw from ``rng``."""
+        self.rng = rng
+        self.enabled = enabled
+        self.rows = torch.empty(0, dtype=torch.int64, device=rng.device)
+        self.forget()
 
     def forget(self) -> None:
-        """Drop the recording."""
-        self.graph = None
+        """Drop what was recorded."""
+        self.graph: torch.cuda.CUDAGraph | None = None
         self.seen = 0
 
-    def __call__(self, rows: Tensor) -> None:
-        """Replay the recording on these facts, or take a plain step and perhaps record."""
-        if self.graph is not None and len(rows) == len(self.rows):
-            self.rows.copy_(rows)
-            self.graph.replay()
-            return
-        if self.seen < self.WARMUP or len(rows) != len(self.rows):
-            # Plain steps on a side stream: what libraries set up on first use must not be recorded.
+    def replay(self, rows: Tensor) -> bool:
+        """Take the recorded step on the facts of these numbers [b]; tell whether there is one."""
+        if self.graph is None or len(rows) != len(self.rows):
+            return False
+        self.rows.copy_(rows)
+        self.graph.replay()
+        return True
+
+    @contextmanager
+    def recording(self, rows: Tensor) -> Iterator[Tensor]:
+        """Give the batch that the step in the body is to be taken on; record it if it is time."""
+        if not self.enabled:
+            yield rows
+        elif self.seen < WARMUP or len(rows) != len(self.rows):
+            # On a side stream, as recording asks for.
             if len(rows) > len(self.rows):
                 self.rows, self.seen = rows.clone(), 0
             self.seen += 1
             stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                super().__call__(rows)
+                yield rows
             torch.cuda.current_stream().wait_stream(stream)
-            return
-        self._record()
-        self(rows)
-
-    def _record(self) -> None:
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.rng)
-        self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(graph):
-            super().__call__(self.rows)
-        self.graph = graph
+        else:
+            graph = torch.cuda.CUDAGraph()
+            graph.register_generator_state(self.rng)
+            with torch.cuda.graph(graph):
+                yield self.rows
+            self.graph = graph
+            # Recording does not run what it records.
+            self.replay(rows)
