@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from npugraph import __version__
+from npugraph.bench.sources import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -28,9 +29,9 @@ Record = dict[str, Any]
 
 
 def append(path: Path, record: Record) -> None:
-    """Write a result as one more line of a file."""
+    """Write a result as one more line of a file, with the sources it came from."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+        file.write(json.dumps({**record, **provenance()}) + "\n")
 
 
 def command(module: str, words: Sequence[str]) -> str:

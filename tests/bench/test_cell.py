@@ -260,6 +260,20 @@ def test_what_cannot_go_on_starts_anew(graph: str, tmp_path: Path) -> None:
     assert seen[0] == 1
 
 
+def test_what_other_sources_began_starts_anew(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = one_cell(graph, "distmult", d=8)
+    with pytest.raises(Killed):
+        run_cell(cell, calm(tmp_path), killed_after(2))
+    monkeypatch.setattr(cells, "provenance", lambda: {"source": "other", "commit": None})
+    seen: list[int] = []
+    result, _ = run_cell(cell, calm(tmp_path), lambda r: seen.append(r["epoch"]))
+    assert seen == [1, 2, 3, 4]
+    assert result["source"] == "other"
+    assert list((tmp_path / "cells").iterdir()) == []
+
+
 def test_a_cell_that_diverges_says_so(graph: str, tmp_path: Path) -> None:
     cell = one_cell(graph, "complex-n3", d=8, learning_rate=1e38)
     with pytest.raises(RunError, match="not a number"):

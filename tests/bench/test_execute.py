@@ -14,6 +14,7 @@ from npugraph.bench import execute as module
 from npugraph.bench.cell import result_line
 from npugraph.bench.execute import Event, Limits, choose, execute, standing
 from npugraph.bench.plan import Cell
+from npugraph.bench.sources import source_hash
 from npugraph.bench.store import Store
 from npugraph.errors import SettingsError
 
@@ -93,6 +94,18 @@ def test_finished_cells_are_skipped_unless_asked_for(tmp_path: Path) -> None:
         choose(PLAN, store, only=["xyz"])
     with pytest.raises(SettingsError, match="6 cells whose key begins with ''"):
         choose(PLAN, store, only=[""])
+
+
+def test_finished_cells_of_other_sources_run_again_only_when_asked_for(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    lines = [made_up(cell) for cell in CELLS]
+    assert {line["source"] for line in lines} == {source_hash()}
+    store.add(lines[0])
+    store.add({**lines[1], "source": "other"})
+    store.add({name: value for name, value in lines[2].items() if name != "source"})
+    store.add({**result_line(CELLS[3], None, "broken"), "source": "other"})
+    assert choose(PLAN, store) == [*CELLS[4:]]
+    assert choose(PLAN, store, current=True) == [*CELLS[1:3], *CELLS[4:]]
 
 
 @dataclass

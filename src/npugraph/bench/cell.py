@@ -17,6 +17,8 @@ import torch
 
 from npugraph.bench.graphs import graph_of, without_test
 from npugraph.bench.plan import Cell
+from npugraph.bench.sources import provenance
+from npugraph.data.io import write_text
 from npugraph.errors import RunError
 from npugraph.fitting import Fitted, fit
 from npugraph.graph import Splits
@@ -76,6 +78,8 @@ def run_cell(cell: Cell, how: Circumstances, report: Report | None = None) -> tu
         report: called after every epoch with that epoch's line of metrics.
     """
     started = time.perf_counter()
+    # Read now: the sources may be edited while the cell runs.
+    source = provenance()["source"]
     device = choose_device(how.device or cell.device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -84,6 +88,7 @@ def run_cell(cell: Cell, how: Circumstances, report: Report | None = None) -> tu
     splits = graph_of(cell, how.work)
     folder = how.work / "cells" / cell.key
     blind = without_test(splits)
+    mark = _mark_sources(folder, source)
     earlier = _seconds_of(folder, cell, settings, blind)
     fitted = fit(
         blind,
@@ -105,7 +110,18 @@ def run_cell(cell: Cell, how: Circumstances, report: Report | None = None) -> tu
         "total": ended - started + (earlier or 0.0),
     }
     shutil.rmtree(folder)
+    mark.unlink()
     return result, _cost_line(cell, how, seconds, device)
+
+
+def _mark_sources(folder: Path, source: str) -> Path:
+    """Remove what other sources began, and return the file that says which ones begin now."""
+    mark = folder.with_suffix(".source")
+    if not mark.is_file() or mark.read_text(encoding="utf-8") != source:
+        shutil.rmtree(folder, ignore_errors=True)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        write_text(mark, source)
+    return mark
 
 
 def _seconds_of(folder: Path, cell: Cell, settings: TrainSettings, splits: Splits) -> float | None:
@@ -171,6 +187,7 @@ def result_line(cell: Cell, found: Line | None, error: str | None = None) -> Lin
         "changes": cell.changes,
         "data": cell.data,
         "version": __version__,
+        **provenance(),
     }
 
 

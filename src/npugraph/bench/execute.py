@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from npugraph.bench.cell import result_line
 from npugraph.bench.plan import BenchPlan, Cell, distinct
+from npugraph.bench.sources import source_hash
 from npugraph.bench.store import Store
 from npugraph.errors import SettingsError, nearest
 
@@ -98,7 +99,11 @@ def standing(plan: BenchPlan, store: Store) -> Standing:
 
 
 def choose(
-    plan: BenchPlan, store: Store, only: Sequence[str] = (), retry_failed: bool = False
+    plan: BenchPlan,
+    store: Store,
+    only: Sequence[str] = (),
+    retry_failed: bool = False,
+    current: bool = False,
 ) -> list[Cell]:
     """Return the cells to run, in the plan's order.
 
@@ -107,12 +112,16 @@ def choose(
         store: what is finished already.
         only: keys, or their first digits; these cells run whether they are finished or not.
         retry_failed: cells that failed are run again.
+        current: finished cells are run again whose numeric sources were not those of now.
     """
     cells = distinct(plan.cells())
     if only:
         return [cell for cell in cells if cell.key in {_find(cells, key) for key in only}]
     now = standing(plan, store)
     wanted = {cell.key for cell in (*now.waiting, *(now.failed if retry_failed else ()))}
+    if current:
+        results, source = store.results(), source_hash()
+        wanted |= {c.key for c in now.done if results[c.key].get("source") != source}
     return [cell for cell in cells if cell.key in wanted]
 
 

@@ -1,8 +1,9 @@
 """Plans: a TOML file that says which systems are compared on what, and the cells it stands for.
 
 A cell is one run: one system with all its settings, on one graph at one perturbation rate, with one
-seed. Its key is a hash of everything that its figures depend on, so that a finished cell is known
+seed. Its key is a hash of all that was asked for, so that a finished cell is known
 again in another plan and on another machine. Labels, titles, notes and the device are not in it.
+Neither are the sources of the package: they are recorded beside the figures (sources.py).
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from npugraph.errors import DataError, SettingsError, nearest
 from npugraph.ranking.evaluate import FILTERS
 from npugraph.recipes import get_recipe
 from npugraph.settings import make_settings
-from npugraph.version import __version__
 
 Values = dict[str, Any]
+# The version that the first keys were made with; it stays, so that finished cells stay known.
+KEY_VERSION = "0.1.0"
 # Settings that change how fast the figures come, and not what they are.
 SPEED_ALONE = ("cuda_graph",)
 
@@ -68,7 +70,7 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Sixteen hex digits that stand for all that the figures depend on."""
+        """Sixteen hex digits that stand for what was asked for."""
         identity = {
             "recipe": self.recipe,
             "settings": {k: v for k, v in self.settings.items() if k not in SPEED_ALONE},
@@ -79,7 +81,7 @@ class Cell:
             "seed": self.seed,
             "filters": self.filters,
             "hits": self.hits,
-            "version": __version__,
+            "version": KEY_VERSION,
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

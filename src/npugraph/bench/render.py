@@ -27,6 +27,7 @@ _LATEX = str.maketrans(
         ">": "$>$",
         "|": "$|$",
         "†": r"$\dagger$",
+        "‡": r"$\ddagger$",
     }
 )
 

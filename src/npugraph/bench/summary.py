@@ -60,7 +60,7 @@ MEMORY = Quantity("memory, MB", ("memory_mb",), better=0, cost=True, digits=0)
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of one system on one graph at one rate: one cell a seed.
+    """The cells of one system on one graph at one rate: one cell per seed.
 
     Attributes:
         cells: in the order of the plan, all of one system, graph, rate and sweep value.
@@ -93,6 +93,16 @@ class Row:
     def error(self, cell: Cell) -> str:
         """Return the error of a failed cell, on one line."""
         return " ".join(str(self.results[cell.key].get("error") or "no message").split())
+
+    @property
+    def sources(self) -> list[str | None]:
+        """The numeric sources of each finished cell; None where they were not recorded."""
+        return [self.results[cell.key].get("source") for cell in self.done]
+
+    @property
+    def mixed(self) -> bool:
+        """Tell whether the seeds ran with different numeric sources."""
+        return len(set(self.sources)) > 1
 
     def figures(self, quantity: Quantity) -> dict[int, float]:
         """Return the figure of each seed that has one."""

@@ -31,7 +31,7 @@ WorkersOption = Annotated[
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
-        help="CPU threads a cell. Default: the cores, shared evenly.",
+        help="CPU threads per cell. Default: the cores, shared evenly.",
         min=1,
         show_default=False,
     ),
@@ -45,6 +45,12 @@ OnlyOption = Annotated[
 ]
 RetryOption = Annotated[
     bool, typer.Option("--retry-failed", help="Run the cells again that failed.")
+]
+CurrentOption = Annotated[
+    bool,
+    typer.Option(
+        "--current", help="Run finished cells again whose numeric sources are not those of now."
+    ),
 ]
 ClusterOption = Annotated[
     str | None,
@@ -134,6 +140,7 @@ def show_plan(
     from npugraph.bench import estimate as estimates
     from npugraph.bench.cell import machine as machine_of
     from npugraph.bench.plan import BenchPlan, distinct
+    from npugraph.bench.sources import source_hash
     from npugraph.bench.store import Store
     from npugraph.errors import SettingsError
     from npugraph.training.loop import choose_device
@@ -152,6 +159,8 @@ def show_plan(
     for name, items in (("all", found), ("left", left)):
         seconds, unknown = estimates.total_seconds(items)
         summary[name] = {"cells": len(items), "seconds": round(seconds, 1), "unknown": unknown}
+    done = [row for row in rows if row["status"] == "done"]
+    summary["other_sources"] = sum(row["source"] != source_hash() for row in done)
     emit({**summary, "cells": rows}, as_json, lambda: _show_plan(summary, rows))
 
 
@@ -161,6 +170,7 @@ def _cell_row(item: Any, line: dict[str, Any]) -> dict[str, Any]:
         "cell": item.cell.title,
         "recipe": item.cell.recipe,
         "status": line.get("status", "waiting"),
+        "source": line.get("source"),
         "error": line.get("error"),
         "seconds": None if item.seconds is None else round(item.seconds, 1),
         "basis": item.basis,
@@ -180,6 +190,11 @@ def _show_plan(summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         unknown = f", and {part['unknown']} of which nothing is known" if part["unknown"] else ""
         time = duration(part["seconds"])
         say(f"{part['cells']} {words}: about {time} on one {summary['machine']}{unknown}.")
+    if summary["other_sources"]:
+        say(
+            f"{summary['other_sources']} finished cells ran with other numeric sources than those "
+            "of now; 'npugraph bench run --current' runs them again."
+        )
     if summary["left"]["unknown"]:
         say("--measure times a few steps of each.")
 
@@ -219,6 +234,7 @@ def run_plan(
     threads: ThreadsOption = None,
     only: OnlyOption = None,
     retry_failed: RetryOption = False,
+    current: CurrentOption = False,
     device: DeviceOption = None,
     cluster: ClusterOption = None,
     limit_seconds: LimitOption = None,
@@ -241,7 +257,7 @@ def run_plan(
     from npugraph.bench.store import Store
 
     read, store = BenchPlan.read(plan), Store(out)
-    cells = choose(read, store, only or (), retry_failed)
+    cells = choose(read, store, only or (), retry_failed, current)
     place = (work or out / "work").resolve()
     how = Circumstances(place, device, workers, plan, checkpoint_seconds, shared)
     _announce(read.name, cells, store, device)

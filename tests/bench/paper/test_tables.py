@@ -269,6 +269,29 @@ def test_the_notes_say_that_other_work_shared_the_machine() -> None:
 # --- sweeps
 
 
+def test_seeds_of_different_sources_are_marked_and_named() -> None:
+    plan = sample_plan()
+    results, costs = lines(plan.cells())
+    first, second, *_ = plan.cells()
+    alike = {key: {**line, "source": "aaa"} for key, line in results.items()}
+    block = only_block(make_table(plan, alike, costs))
+    assert "Numeric sources: aaa." in block.notes
+    assert column(block.parts[0], "seeds")["ComplEx-N3"] == "3"
+    mixed = {**alike, first.key: results[first.key], second.key: {**results[second.key]}}
+    mixed[second.key]["source"] = "bbb"
+    block = only_block(make_table(plan, mixed, costs))
+    assert column(block.parts[0], "seeds")["ComplEx-N3"] == "3 ‡"
+    assert column(block.parts[0], "seeds")["RotatE"] == "3"
+    assert (
+        "‡ ComplEx-N3: the mean mixes before hashes were recorded (1 cell), bbb (1 cell), "
+        "aaa (1 cell)." in block.notes
+    )
+    assert any(
+        note.startswith("Numeric sources: not recorded")
+        for note in only_block(make_table(plan, results, costs)).notes
+    )
+
+
 def test_a_sweep_is_a_grid_of_its_values() -> None:
     plan = sweep_plan("negatives", [10, 50])
     main, sweep = full(plan).blocks

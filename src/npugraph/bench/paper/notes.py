@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from npugraph.bench.paper import printed
+from npugraph.bench.sources import named
 from npugraph.bench.summary import BlockComparison, Row, machines
 from npugraph.significance import smallest_significant
 
+# Marks a row whose seeds ran with different numeric sources.
+MIXED = "‡"
+UNRECORDED = "Numeric sources: not recorded; these cells ran before lines had a hash of them."
 # From this many pairs on we do not call the test weak.
 ENOUGH_PAIRS = 10
 
@@ -21,6 +25,7 @@ def block_notes(
         *_about_the_test(comparisons),
         *_about_the_paper(compared),
         *_about_the_grids(compared),
+        *_about_sources(compared),
         *_about_systems(compared),
     )
 
@@ -30,6 +35,7 @@ def sweep_notes(swept: Sequence[Row]) -> tuple[str, ...]:
     return (
         *_about_seeds(swept),
         "The paper shows this as a figure only and prints no numbers of it.",
+        *_about_sources(swept),
         *_about_systems(swept),
     )
 
@@ -116,6 +122,20 @@ def _about_the_grids(compared: Sequence[Row]) -> list[str]:
             "the machine and the number of cells at once are the same, and not at all where other "
             "work shared the machine."
         )
+    return sentences
+
+
+def _about_sources(compared: Sequence[Row]) -> list[str]:
+    """Say which numeric sources the rows had, and which rows mix several."""
+    sources = [source for row in compared for source in row.sources]
+    if not sources:
+        return []
+    if len(set(sources)) == 1:
+        known = sources[0]
+        return [f"Numeric sources: {known}."] if known else [UNRECORDED]
+    sentences = [f"These rows ran with different numeric sources: {named(sources)}."]
+    mixed = [row for row in compared if row.mixed]
+    sentences += [f"{MIXED} {r.first.label}: the mean mixes {named(r.sources)}." for r in mixed]
     return sentences
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from npugraph.bench.layout import Block, Column, Group, Item, Line, Part, Table
 from npugraph.bench.paper import printed
-from npugraph.bench.paper.notes import block_notes, sweep_notes
+from npugraph.bench.paper.notes import MIXED, block_notes, sweep_notes
 from npugraph.bench.summary import (
     AP,
     AP_HELD_OUT,
@@ -192,7 +192,8 @@ def _entry(row: Row) -> printed.PaperEntry | None:
 
 def _seeds(row: Row) -> Item:
     done, planned = len(row.done), len(row.cells)
-    return Item(str(done) if done == planned else f"{done} of {planned}")
+    text = str(done) if done == planned else f"{done} of {planned}"
+    return Item(f"{text} {MIXED}" if row.mixed else text)
 
 
 def _measured(compared: Sequence[Row], quantity: Quantity, say: bool) -> list[Item]:
