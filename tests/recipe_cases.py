@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import torch
 
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.recipes import RECIPES
 from npugraph.settings import TrainSettings, make_settings
 
@@ -105,7 +105,7 @@ def groups() -> Splits:
                 facts += [[i, 2 * step, j], [j, 2 * step + 1, i]]
     entities = Vocabulary.of([f"e{i:02}" for i in range(40)], "entity")
     graph = KnowledgeGraph(entities, Vocabulary.of(list("abcd")), torch.tensor(facts))
-    return split_facts(graph, valid_share=0.1, test_share=0.1, name="groups")
+    return replace(graph, name="groups").split(valid_share=0.1, test_share=0.1)
 
 
 def made_of(facts: list[list[int]], entities: int, relations: int, name: str) -> Splits:

@@ -24,7 +24,7 @@ SCORERS = [DistMult(), ComplEx(), TransE(1), TransE(2), RotatE(9.0), RotatE(norm
 
 
 def test_membership_is_the_same():
-    world = bundled()
+    world = bundled().split()
     index = world.train.index()
     asked = torch.randint(0, 14, (5000, 3), generator=torch.Generator().manual_seed(0))
     on_gpu = TripleIndex(world.train.facts.cuda(), world.num_entities, world.num_relations)
@@ -34,7 +34,7 @@ def test_membership_is_the_same():
 
 @pytest.mark.parametrize("scorer", SCORERS, ids=lambda s: f"{type(s).__name__}")
 def test_ranks_are_the_same(scorer):
-    world = bundled()
+    world = bundled().split()
     rng = torch.Generator().manual_seed(1)
     entities = torch.randn(
         world.num_entities, scorer.entity_width(16), generator=rng, dtype=torch.float64
@@ -144,7 +144,7 @@ def test_products_with_an_odd_number_of_entities_are_the_same():
 
 def test_npugraph_on_the_gpu_equals_the_cpu_before_training():
     """The same weights give the same scores, posteriors and first loss on both devices."""
-    world = bundled()
+    world = bundled().split()
     results = []
     for device in ("cpu", "cuda"):
         settings = npu_settings(device=device, dropout=0.0, hidden_dropout=0.0)

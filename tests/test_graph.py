@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,12 +14,12 @@ from hypothesis import strategies as st
 
 from npugraph.errors import DataError, NpugraphError
 from npugraph.graph import (
+    PARTS,
     KnowledgeGraph,
     Splits,
     TripleIndex,
     Vocabulary,
     flip,
-    split_facts,
 )
 
 Fact = tuple[int, int, int]
@@ -259,7 +261,7 @@ def test_the_summary_counts_all_parts(toy_graph: KnowledgeGraph) -> None:
     assert torch.equal(splits.all_facts(), toy_graph.facts)
 
 
-# --- split_facts
+# --- split
 
 SHARES = st.sampled_from([0.0, 0.1, 0.3, 0.5])
 
@@ -271,7 +273,7 @@ def test_a_split_is_a_partition_that_leaks_nothing(
 ) -> None:
     facts, num_entities, num_relations = case
     graph = graph_of(as_tensor(facts), num_entities, num_relations)
-    splits = split_facts(graph, valid_share=valid_share, test_share=test_share, seed=seed)
+    splits = graph.split(valid_share=valid_share, test_share=test_share, seed=seed)
     parts = list(splits.parts().values())
     rows = torch.cat([part.rows for part in parts])
     assert sorted(rows.tolist()) == list(range(1, len(facts) + 1))
@@ -294,18 +296,18 @@ def dense_graph() -> KnowledgeGraph:
 
 
 def test_a_dense_graph_holds_out_exactly_what_was_asked() -> None:
-    splits = split_facts(dense_graph(), valid_share=0.1, test_share=0.2)
+    splits = dense_graph().split(valid_share=0.1, test_share=0.2)
     assert [len(part) for part in splits.parts().values()] == [315, 45, 90]
 
 
 def test_a_sparse_graph_keeps_what_train_needs() -> None:
     star = graph_of(as_tensor([(0, 0, leaf) for leaf in range(1, 20)]), 20, 1)
-    splits = split_facts(star, valid_share=0.3, test_share=0.3)
+    splits = star.split(valid_share=0.3, test_share=0.3)
     assert [len(part) for part in splits.parts().values()] == [19, 0, 0]
 
 
 def test_a_split_follows_from_its_seed() -> None:
-    first, again, other = (split_facts(dense_graph(), seed=seed) for seed in (5, 5, 6))
+    first, again, other = (dense_graph().split(seed=seed) for seed in (5, 5, 6))
     for name in ("train", "valid", "test"):
         assert torch.equal(first.parts()[name].facts, again.parts()[name].facts)
     assert as_set(first.test.facts) != as_set(other.test.facts)
@@ -314,10 +316,89 @@ def test_a_split_follows_from_its_seed() -> None:
 def test_a_split_does_not_depend_on_the_order_of_the_rows() -> None:
     graph = dense_graph()
     turned = graph.select(torch.arange(len(graph) - 1, -1, -1))
-    assert as_set(split_facts(graph).test.facts) == as_set(split_facts(turned).test.facts)
+    assert as_set(graph.split().test.facts) == as_set(turned.split().test.facts)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
 def test_a_share_outside_0_1_is_refused(share: float) -> None:
     with pytest.raises(NpugraphError, match="valid_share"):
-        split_facts(dense_graph(), valid_share=share)
+        dense_graph().split(valid_share=share)
+
+
+# --- parts
+
+
+def many_facts() -> KnowledgeGraph:
+    graph = dense_graph()
+    count = torch.arange(len(graph))
+    return dataclasses.replace(
+        graph,
+        confidence=count.double() / len(graph),
+        label=(count % 2).to(torch.int8),
+        source="facts.tsv",
+        name="cut",
+        path=Path("facts.tsv"),
+        skipped=3,
+    )
+
+
+def test_a_file_cut_into_parts_is_put_together_as_it_was() -> None:
+    graph = many_facts()
+    splits = graph.split(1, valid_share=0.2, test_share=0.2)
+    assert min(map(len, splits.parts().values())) > 10
+    assert splits.summary()["skipped"] == 3
+    whole = splits.whole()
+    assert (whole.name, whole.source, whole.path) == ("cut", "facts.tsv", Path("facts.tsv"))
+    assert whole.to_table().equals(graph.to_table())
+    assert torch.equal(whole.rows, graph.rows)
+    assert whole.skipped == 3
+
+
+def test_a_graph_that_has_parts_is_not_cut_again() -> None:
+    splits = many_facts().split(1, valid_share=0.2, test_share=0.2)
+    again = splits.whole().split(2, valid_share=0.5)
+    for part, same in zip(splits.parts().values(), again.parts().values(), strict=True):
+        assert torch.equal(part.facts, same.facts)
+        assert torch.equal(part.rows, same.rows)
+        assert same.part is None
+    counts = splits.whole().summary()
+    assert {part: counts[part] for part in PARTS} == {
+        name: len(part) for name, part in splits.parts().items()
+    }
+
+
+def test_parts_of_several_files_come_one_after_the_other() -> None:
+    graph = many_facts()
+    parts = [
+        dataclasses.replace(graph.select(torch.arange(i, len(graph), 3)), source=f"file {i}")
+        for i in range(3)
+    ]
+    parts[2] = dataclasses.replace(parts[2], label=None, confidence=None)
+    splits = Splits("three", *parts, Path("folder"), Path("folder/truth.tsv"))
+    whole = splits.whole()
+    assert torch.equal(whole.facts, torch.cat([part.facts for part in parts]))
+    assert whole.truth == Path("folder/truth.tsv")
+    held_back = splits.whole().part == 2
+    assert whole.confidence is not None
+    assert whole.label is not None
+    assert whole.confidence.isnan().equal(held_back)
+    assert (whole.label == -1).equal(held_back)
+    again = whole.split()
+    assert again.truth == splits.truth
+    assert again.source == Path("folder")
+    assert again.test.confidence is None
+    assert again.test.label is None
+    assert torch.equal(again.train.confidence, parts[0].confidence)
+    assert all(part.truth is None for part in again.parts().values())
+
+
+def test_rows_of_files_that_are_numbered_alike_do_not_mix() -> None:
+    graph = many_facts()
+    numbered = [
+        dataclasses.replace(graph, facts=graph.facts[rows], rows=torch.arange(1, len(rows) + 1))
+        for rows in torch.split(torch.arange(len(graph)), 200)
+    ]
+    cut = Splits(
+        "one name", *(dataclasses.replace(g, confidence=None, label=None) for g in numbered)
+    )
+    assert torch.equal(cut.whole().facts, graph.facts)

@@ -15,7 +15,7 @@ import torch
 from npugraph.cli import main
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.fitting import fit
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.recipes import RECIPES
 from npugraph.recipes.base import Choices, Dimension, LogRange, Range, Whole
 from npugraph.settings import make_settings, read_settings
@@ -34,7 +34,7 @@ def splits() -> Splits:
     facts = [[i, 0, j] for i, j in pairs] + [[j, 1, i] for i, j in pairs]
     entities = Vocabulary.of([f"e{i:02}" for i in range(30)], "entity")
     graph = KnowledgeGraph(entities, Vocabulary.of(["to", "from"]), torch.tensor(facts))
-    return split_facts(graph, valid_share=0.2, test_share=0.2, name="groups")
+    return dataclasses.replace(graph, name="groups").split(valid_share=0.2, test_share=0.2)
 
 
 @pytest.fixture(scope="module")

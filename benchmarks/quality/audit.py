@@ -212,7 +212,7 @@ def judge_missing(
 def perturbed(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> dict[str, Any]:
     """Audit a perturbed graph."""
     how = PerturbSettings(rate=arguments.rate, noise=arguments.noise, seed=arguments.seed)
-    splits, truth = perturb(load(name), how)
+    splits, truth = perturb(load(name).split(), how)
     meter = Meter()
     found = audit(merged(splits), settings, arguments.changes, stage=meter.stage)
     spent = meter.spent()
@@ -230,7 +230,7 @@ def perturbed(name: str, arguments: argparse.Namespace, settings: AuditSettings)
 
 def as_published(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> Any:
     """Audit a graph as it is: the test facts, which the audit is not shown, are missing."""
-    splits = load(name)
+    splits = load(name).split()
     meter = Meter()
     found = audit(merged(splits), settings, arguments.changes, stage=meter.stage)
     spent = meter.spent()
@@ -245,7 +245,7 @@ def as_published(name: str, arguments: argparse.Namespace, settings: AuditSettin
 
 def with_negatives(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> Any:
     """Mix facts that people judged wrong into a graph, and look for them."""
-    splits = load(name)
+    splits = load(name).split()
     folder = locate(name)
     graph = merged(splits, ("train", "valid", "test"))
     tables = [
@@ -265,7 +265,7 @@ def with_negatives(name: str, arguments: argparse.Namespace, settings: AuditSett
 
 def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSettings) -> Any:
     """Correlate the probabilities with confidences that the audit is not shown."""
-    splits = load(name)
+    splits = load(name).split()
     graph = merged(splits, ("train", "valid", "test"))
     given = torch.cat([part.confidence for part in splits.parts().values()])  # type: ignore[misc]
     started = time.perf_counter()

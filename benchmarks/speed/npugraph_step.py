@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    splits, _ = perturb(load("fb15k-237"), PerturbSettings())
+    splits, _ = perturb(load("fb15k-237").split(), PerturbSettings())
     if arguments.worker:
         print(arguments.batch / time_ermlp(splits, arguments.batch, arguments.hidden))
         return

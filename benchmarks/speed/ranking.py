@@ -211,7 +211,7 @@ def run_worker(text: str) -> None:
     torch.set_num_threads(task.threads)
     limit = int(0.8 * 1024 * kib("/proc/meminfo", "MemAvailable"))
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    splits = datasets.load(DATASET)
+    splits = datasets.load(DATASET).split()
     record = run_peer(task, splits) if task.batch else run_ours(task, splits)
     print(json.dumps({"batch": task.batch, "allocator": task.allocator, **record}))
 

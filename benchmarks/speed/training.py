@@ -108,7 +108,7 @@ def run_worker(text: str) -> None:
     task = Task(**json.loads(text))
     torch.set_num_threads(task.threads)
     torch.manual_seed(number(task.seed, "benchmark", "global"))
-    step = LIBRARIES[task.library](task, datasets.load(DATASET))
+    step = LIBRARIES[task.library](task, datasets.load(DATASET).split())
     for _ in range(task.warm_up):
         step()
     others, times = others_time(), list[float]()
@@ -170,7 +170,7 @@ def quality(args: argparse.Namespace) -> Iterator[Record]:
     """Train with candidates of each fact and with shared ones; yield validation MRRs."""
     torch.set_num_threads(args.threads)
     for dataset, model in itertools.product(args.quality, ("complex", "transe")):
-        splits = datasets.load(dataset)
+        splits = datasets.load(dataset).split()
         # Small graphs need small batches to take enough steps.
         batch = min(args.batch, 256 if len(splits.train) < 50_000 else 1024)
         found: dict[int, list[float]] = {}

@@ -18,8 +18,8 @@ from npugraph.version import __version__
 
 if TYPE_CHECKING:
     from npugraph.auditing import Audit, AuditSettings, audit
-    from npugraph.data.datasets import resolve as load_graph
     from npugraph.data.io import read_graph, read_splits
+    from npugraph.data.sources import load_graph
     from npugraph.errors import DataError, NpugraphError, RunError, SettingsError
     from npugraph.fitting import Fitted, fit, load
     from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
@@ -57,7 +57,7 @@ __all__ = [
 # Where each public name lives; a name must not be that of a module of this package.
 _HOME = {
     "auditing": ("Audit", "AuditSettings", "audit"),
-    "data.datasets": {"load_graph": "resolve"},
+    "data.sources": ("load_graph",),
     "errors": ("DataError", "NpugraphError", "RunError", "SettingsError"),
     "ranking.evaluate": ("evaluate",),
     "graph": ("KnowledgeGraph", "Splits", "TripleIndex", "Vocabulary"),
@@ -72,6 +72,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module on first use."""
     for module, names in _HOME.items():
         if name in names:
-            inner = names[name] if isinstance(names, dict) else name
-            return getattr(import_module(f"npugraph.{module}"), inner)
+            return getattr(import_module(f"npugraph.{module}"), name)
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")

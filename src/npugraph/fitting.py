@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from npugraph.data.sources import load_splits
 from npugraph.errors import DataError, RunError
-from npugraph.graph import Splits
+from npugraph.graph import KnowledgeGraph, Splits
 from npugraph.model import Model
 from npugraph.recipes import get_recipe
 from npugraph.settings import TrainSettings, make_settings
@@ -35,7 +36,7 @@ class Fitted:
 
 
 def fit(
-    splits: Splits,
+    graph: str | Path | KnowledgeGraph | Splits,
     recipe: str,
     settings: TrainSettings | None = None,
     out: Path | None = None,
@@ -45,12 +46,13 @@ def fit(
     judge: Judge | None = None,
     checkpoint_seconds: float = 0.0,
 ) -> Fitted:
-    """Train a recipe on ``splits.train``; the best epoch by MRR on ``splits.valid`` is kept.
+    """Train a recipe on the train part of a graph; the best epoch by MRR on valid is kept.
 
     Without validation facts nothing tells epochs apart: all are trained, and the last is kept.
 
     Args:
-        splits: the graph; test facts and the hidden truth are never looked at.
+        graph: what ``load_graph`` takes; where it has no parts they are drawn by the settings'
+            seed. Test facts and the hidden truth are never looked at.
         recipe: a name of RECIPES.
         settings: the recipe's settings; its defaults where None.
         out: the run folder; nothing is written where None.
@@ -64,9 +66,10 @@ def fit(
         The system with the weights of its best epoch, in evaluation mode.
     """
     chosen = get_recipe(recipe)
+    settings = settings or chosen.settings()
+    splits = load_splits(graph, settings.seed)
     if len(splits.train) == 0:
         raise DataError(f"{splits.name!r} has no training facts, so there is nothing to learn.")
-    settings = settings or chosen.settings()
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
     training.to(device)

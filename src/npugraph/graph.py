@@ -22,6 +22,8 @@ from npugraph.seeds import generator
 # Which end of a fact is asked for.
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("tail", "head")
+# The parts of a graph that is cut, in the order of their numbers.
+PARTS = ("train", "valid", "test")
 
 
 class Vocabulary:
@@ -102,11 +104,19 @@ class KnowledgeGraph:
         entities: names of the entities, ids 0..E-1.
         relations: names of the relations, ids 0..R-1.
         facts: int64 [n, 3], columns head, relation, tail; rows as in the input, duplicates kept.
-        confidence: float64 [n] in [0, 1], or None where the input has no such column.
-        label: int8 [n], 1 for a fact known to be true, 0 for one known to be false, or None.
+        confidence: float64 [n] in [0, 1], or None where the input has no such column; nan where
+            one of several files has none.
+        label: int8 [n], 1 for a fact known to be true, 0 for one known to be false, -1 for one of
+            which nothing is known; None where the input has no such column.
         rows: int64 [n], the number of the record in its file, from 1, headers not counted.
         source: the file the facts came from, or a short description.
         skipped: records of the input that are not facts between entities (RDF literals).
+        name: what to call the graph.
+        part: int8 [n], places in PARTS, where the source says which facts are train, valid and
+            test; None where it does not.
+        path: the file or folder the graph was read from, or None.
+        truth: the file of the hidden truth where the graph was perturbed on purpose. Training
+            never opens it.
     """
 
     entities: Vocabulary
@@ -117,6 +127,10 @@ class KnowledgeGraph:
     rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     source: str = ""
     skipped: int = 0
+    name: str = ""
+    part: Tensor | None = None
+    path: Path | None = None
+    truth: Path | None = None
 
     def __post_init__(self) -> None:
         """Number the rows where the caller gave none."""
@@ -144,6 +158,7 @@ class KnowledgeGraph:
             rows=self.rows[index],
             confidence=None if self.confidence is None else self.confidence[index],
             label=None if self.label is None else self.label[index],
+            part=None if self.part is None else self.part[index],
         )
 
     def with_facts(self, facts: Tensor, source: str = "") -> KnowledgeGraph:
@@ -170,6 +185,40 @@ class KnowledgeGraph:
     def self_loops(self) -> int:
         """Count the rows whose head is their tail."""
         return int((self.facts[:, 0] == self.facts[:, 2]).sum())
+
+    def split(
+        self, seed: int = 0, *, valid_share: float = 0.05, test_share: float = 0.05
+    ) -> Splits:
+        """Return train, valid and test: as the source has them, or drawn where it has none.
+
+        Args:
+            seed: of the draw.
+            valid_share: share of the distinct facts that is drawn for validation.
+            test_share: share of the distinct facts that is drawn for the test.
+        """
+        part = self.part
+        if part is None:
+            part = draw_parts(self, seed, valid_share=valid_share, test_share=test_share)
+        plain = replace(self, part=None, truth=None)
+        train, valid, test = (_without_empty(plain.select(part == k)) for k in range(3))
+        valid, test = replace(valid, skipped=0), replace(test, skipped=0)
+        return Splits(self.name or "graph", train, valid, test, self.path, self.truth)
+
+    def summary(self) -> dict[str, object]:
+        """Return the counts a person wants to see before anything runs."""
+        parts = {}
+        if self.part is not None:
+            parts = {name: int((self.part == k).sum()) for k, name in enumerate(PARTS)}
+        return {
+            "name": self.name,
+            "entities": self.num_entities,
+            "relations": self.num_relations,
+            "facts": len(self),
+            **parts,
+            "duplicates": self.duplicates(),
+            "self_loops": self.self_loops(),
+            "skipped": self.skipped,
+        }
 
     def to_table(self) -> pa.Table:
         """Return the facts as an Arrow table of labels, with the optional columns it has."""
@@ -217,6 +266,34 @@ class Splits:
     def all_facts(self) -> Tensor:
         """Return the facts of all three parts, int64 [n, 3]."""
         return torch.cat([part.facts for part in self.parts().values()])
+
+    def whole(self) -> KnowledgeGraph:
+        """Return one graph of all facts, with what the input said about each and its part.
+
+        Where the parts were cut from one file, the rows are in the order of that file again;
+        otherwise train comes first, then valid, then test.
+        """
+        parts = list(self.parts().values())
+        sizes = torch.tensor([len(part) for part in parts])
+        rows = torch.cat([part.rows for part in parts])
+        sources = {part.source for part in parts}
+        one_file = len(sources) == 1 and bool(self.train.source)
+        graph = KnowledgeGraph(
+            self.train.entities,
+            self.train.relations,
+            self.all_facts(),
+            _joined([part.confidence for part in parts], sizes, torch.nan),
+            _joined([part.label for part in parts], sizes, -1),
+            rows,
+            source=self.train.source if one_file else str(self.source or self.name),
+            skipped=sum(part.skipped for part in parts),
+            name=self.name,
+            part=torch.repeat_interleave(torch.arange(3, dtype=torch.int8), sizes),
+            path=self.source,
+            truth=self.truth,
+        )
+        in_order = one_file and len(torch.unique(rows)) == len(rows)
+        return graph.select(torch.argsort(rows, stable=True)) if in_order else graph
 
     def summary(self) -> dict[str, object]:
         """Return the counts a person wants to see before anything runs."""
@@ -333,16 +410,33 @@ def mean_answers(facts: Tensor, num_relations: int) -> Tensor:
     return answers / torch.bincount(pairs[:, 1], minlength=num_relations)
 
 
-def split_facts(
-    graph: KnowledgeGraph,
-    *,
-    valid_share: float = 0.05,
-    test_share: float = 0.05,
-    seed: int = 0,
-    name: str = "graph",
-    source: Path | None = None,
-) -> Splits:
-    """Cut one graph into train, valid and test, by distinct fact, seeded.
+def _joined(columns: list[Tensor | None], sizes: Tensor, absent: float) -> Tensor | None:
+    """Join a column of several parts; ``absent`` stands where a part does not have it."""
+    given = [column for column in columns if column is not None]
+    if not given:
+        return None
+    return torch.cat(
+        [
+            torch.full((int(size),), absent, dtype=given[0].dtype) if column is None else column
+            for column, size in zip(columns, sizes, strict=True)
+        ]
+    )
+
+
+def _without_empty(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return a part without the columns that are empty in all of its rows."""
+    confidence, label = graph.confidence, graph.label
+    if confidence is not None and len(graph) and confidence.isnan().all():
+        graph = replace(graph, confidence=None)
+    if label is not None and len(graph) and (label < 0).all():
+        graph = replace(graph, label=None)
+    return graph
+
+
+def draw_parts(
+    graph: KnowledgeGraph, seed: int = 0, *, valid_share: float = 0.05, test_share: float = 0.05
+) -> Tensor:
+    """Draw the part of each row, by distinct fact, seeded: places in PARTS, int8 [n].
 
     Repeats of a fact stay together, so that nothing held out is also trained on. One fact of
     every entity and of every relation stays in train, so that nothing held out is about an
@@ -361,14 +455,12 @@ def split_facts(
     free = torch.nonzero(~needed).squeeze(1)
     num_valid = min(round(valid_share * len(facts)), len(free) // 2)
     num_test = min(round(test_share * len(facts)), len(free) - num_valid)
-    part = torch.zeros(len(facts), dtype=torch.int64)
+    part = torch.zeros(len(facts), dtype=torch.int8)
     part[free[:num_valid]] = 1
     part[free[num_valid : num_valid + num_test]] = 2
     in_key_order = torch.empty_like(part)
     in_key_order[order] = part
-    of_row = in_key_order[torch.searchsorted(index.keys, index.key(graph.facts))]
-    train, valid, test = (graph.select(of_row == k) for k in range(3))
-    return Splits(name, train, valid, test, source)
+    return in_key_order[torch.searchsorted(index.keys, index.key(graph.facts))]
 
 
 def _first_places(ids: Tensor) -> Tensor:

@@ -18,14 +18,13 @@ from npugraph.auditing import (
     audit,
     make_plan,
     suited_settings,
-    whole_graph,
 )
 from npugraph.auditing import result as run_module
 from npugraph.auditing.settings import SEARCH
 from npugraph.auditing.statistics.class_priors import Estimate
 from npugraph.auditing.statistics.evidence import Verdict, reach_verdict
 from npugraph.errors import DataError, RunError, SettingsError
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.graph import KnowledgeGraph, Vocabulary
 
 FACT = ("head", "relation", "tail")
 # A few moments; chance needs no training.
@@ -357,38 +356,6 @@ def test_no_missing_facts_are_wanted() -> None:
     found = audit(graph_of(people(12)), dataclasses.replace(QUICK, missing=0))
     assert len(found.missing) == len(found.proposed.facts) == 0
     assert len(found.posterior) == len(found.graph)
-
-
-def with_columns(graph: KnowledgeGraph) -> KnowledgeGraph:
-    count = torch.arange(len(graph))
-    return dataclasses.replace(
-        graph, confidence=count / len(graph), label=(count % 2).to(torch.int8)
-    )
-
-
-def test_a_file_cut_into_parts_is_put_together_as_it_was() -> None:
-    graph = with_columns(sample())
-    splits = split_facts(graph, valid_share=0.2, test_share=0.2, seed=1, name="cut")
-    assert min(map(len, splits.parts().values())) > 10
-    whole = whole_graph(splits)
-    assert whole.source == "cut"
-    assert whole.to_table().equals(graph.to_table())
-    assert torch.equal(whole.rows, graph.rows)
-    assert whole_graph(graph) is graph
-
-
-def test_parts_of_several_files_come_one_after_the_other() -> None:
-    graph = with_columns(sample())
-    parts = [
-        dataclasses.replace(graph.select(torch.arange(i, len(graph), 3)), source=f"file {i}")
-        for i in range(3)
-    ]
-    parts[2] = dataclasses.replace(parts[2], label=None)
-    whole = whole_graph(Splits("three", *parts))
-    assert torch.equal(whole.facts, torch.cat([part.facts for part in parts]))
-    assert whole.confidence is not None
-    assert whole.confidence.tolist() == torch.cat([part.confidence for part in parts]).tolist()
-    assert whole.label is None
 
 
 # Evidence

@@ -16,8 +16,9 @@ from npugraph.bench import cell as cells
 from npugraph.bench.cell import FIGURES, run_cell
 from npugraph.bench.graphs import graph_of, perturbed, remove_unused, without_test
 from npugraph.bench.plan import Cell
-from npugraph.data.datasets import content_hash, resolve
+from npugraph.data.datasets import content_hash
 from npugraph.data.perturb import PerturbSettings, perturb, read_truth
+from npugraph.data.sources import load_splits
 from npugraph.errors import DataError, RunError
 from npugraph.fitting import Fitted, fit
 from npugraph.graph import Splits, TripleIndex
@@ -117,7 +118,7 @@ def test_a_graph_as_published_has_no_noise_to_judge(graph: str, tmp_path: Path) 
     assert not (tmp_path / "graphs").exists()
     kind = get_recipe("ukge").settings
     settings = make_settings(kind, {**cell.settings, "device": "cpu"})
-    by_hand = evaluate(fit(resolve(graph), "ukge", settings))["filters"]["clean"]["mrr"]
+    by_hand = evaluate(fit(load_splits(graph), "ukge", settings))["filters"]["clean"]["mrr"]
     assert result["metrics"]["clean"]["mrr"] == round(by_hand, 6)
 
 
@@ -157,7 +158,7 @@ def test_training_gets_neither_truth_nor_test_facts(
 def test_the_perturbed_graph_is_the_protocols_and_is_made_once(graph: str, tmp_path: Path) -> None:
     cell = one_cell(graph, "distmult")
     first = graph_of(cell, tmp_path)
-    drawn, truth = perturb(resolve(graph), PerturbSettings(0.3, seed=0))
+    drawn, truth = perturb(load_splits(graph), PerturbSettings(0.3, seed=0))
     for part, other in zip(first.parts().values(), drawn.parts().values(), strict=True):
         assert part.to_table().to_pylist() == other.to_table().to_pylist()
     hidden = read_truth(first)
@@ -311,7 +312,7 @@ def test_numbers_are_short_and_finite() -> None:
 
 
 def test_without_test_keeps_the_names(graph: str) -> None:
-    splits = resolve(graph)
+    splits = load_splits(graph)
     blind = without_test(splits)
     assert blind.num_entities == splits.num_entities
     assert torch.equal(blind.train.facts, splits.train.facts)

@@ -13,8 +13,8 @@ from npugraph.bench import estimate as module
 from npugraph.bench.cell import machine
 from npugraph.bench.estimate import CostEstimate, estimate, measure, time_cell, total_seconds
 from npugraph.bench.plan import Cell
-from npugraph.data.datasets import resolve
 from npugraph.data.perturb import PerturbSettings, perturb
+from npugraph.data.sources import load_splits
 from npugraph.training.loop import choose_device
 
 PLAN = tiny_plan(seeds=[0, 1], rates=[0.1, 0.5], graphs=["umls", "fb15k-237"])
@@ -132,7 +132,7 @@ def test_what_stopped_early_is_scaled_to_all_epochs() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.7])
 def test_the_number_of_training_facts_is_about_right(data_root: Path, rate: float) -> None:
-    splits = resolve("umls")
+    splits = load_splits("umls")
     if rate:
         splits = perturb(splits, PerturbSettings(rate))[0]
     assert module._train_facts("umls", rate) == pytest.approx(len(splits.train), rel=0.01)
@@ -140,7 +140,7 @@ def test_the_number_of_training_facts_is_about_right(data_root: Path, rate: floa
 
 def test_facts_and_entities_of_a_users_graph(tmp_path: Path) -> None:
     graph = tiny_graph(tmp_path)
-    assert module._train_facts(graph, 0.0) == len(resolve(graph).train)
+    assert module._train_facts(graph, 0.0) == len(load_splits(graph).train)
     assert module._size(graph).entities == 40
 
 

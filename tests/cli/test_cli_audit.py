@@ -243,10 +243,8 @@ def test_the_demo_says_how_many_planted_facts_were_found(
     assert events.index("ended") == 1, "The truth was opened before the audit was over."
     assert "opened" in events[2:]
     # Counted here once more, from what was written.
-    splits, truth = planted(0)
-    marks = {
-        tuple(row.values()) for row in splits.train.with_facts(truth.planted).to_table().to_pylist()
-    }
+    graph, truth = planted(0)
+    marks = {tuple(row.values()) for row in graph.with_facts(truth.planted).to_table().to_pylist()}
     listed = [line[:3] for line in lines(out / "suspects.tsv")[1:]]
     hits = sum(fact in marks for fact in listed)
     assert f"{hits} of the 194 planted facts" in done.stdout
@@ -255,7 +253,7 @@ def test_the_demo_says_how_many_planted_facts_were_found(
     assert '"mark":"planted"' in (out / "report.html").read_text(encoding="utf-8")
     everything = Counter(lines(out / "cleaned.tsv")) + Counter(lines(out / "quarantine.tsv"))
     assert marks <= set(everything)
-    assert sum(everything.values()) == len(splits.all_facts())
+    assert sum(everything.values()) == len(graph)
 
 
 # Mistakes

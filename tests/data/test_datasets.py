@@ -1,4 +1,4 @@
-"""The catalogue, the search for files, downloads from a loopback server, and `resolve`."""
+"""The catalogue, the search for files, downloads from a loopback server, and hashes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ import pytest
 
 from npugraph.data import datasets
 from npugraph.data.catalogue import CATALOGUE, SPLIT_FILES, DatasetInfo, FileInfo
-from npugraph.data.io import ReadOptions
 from npugraph.errors import DataError
 
 TEXTS = {
@@ -131,7 +130,7 @@ def test_real_files_are_as_the_catalogue_says(info: DatasetInfo) -> None:
     root = os.environ.get("NPUGRAPH_DATA")
     if not root or not (Path(root) / info.name).is_dir():
         pytest.skip(f"NPUGRAPH_DATA is not set: the real files of {info.name} are not checked")
-    splits = datasets.load(info.name, allow_download=False)
+    splits = datasets.load(info.name, allow_download=False).split()
     assert {name: len(part) for name, part in splits.parts().items()} == info.counts
     assert splits.num_entities == info.entities
     assert splits.num_relations == info.relations
@@ -170,7 +169,7 @@ def test_own_data_comes_before_the_cache(
     put_files(own, compress=compress)
     assert datasets.locate("tiny") == own
     assert datasets.locate_file("tiny", "notes.tsv").parent == own
-    splits = datasets.load("tiny")
+    splits = datasets.load("tiny").split()
     assert splits.name == "tiny"
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (3, 1, 1)
 
@@ -260,7 +259,7 @@ def test_download_lands_in_the_cache_once(
     assert datasets.locate_file("tiny", "notes.tsv").read_text() == TEXTS["notes.tsv"]
     asked = len(QuietHandler.requests)
     assert asked == 4
-    assert len(datasets.load("tiny").train) == 3
+    assert len(datasets.load("tiny").split().train) == 3
     assert len(QuietHandler.requests) == asked
 
 
@@ -363,33 +362,7 @@ def test_the_bar_is_on_the_error_stream(
     assert "tiny/train.tsv" in captured.err
 
 
-# resolve
-
-
-def test_resolve_takes_names_files_and_folders(
-    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_tiny(monkeypatch, None)
-    put_files(places[0])
-    assert datasets.resolve(None).name == datasets.resolve("world").name == "world"
-    assert datasets.resolve("tiny").name == "tiny"
-    assert datasets.resolve(str(places[0])).source == places[0]
-    file = tmp_path / "facts.csv"
-    rows = [f"e{i},r,e{j}" for i in range(12) for j in range(12) if i != j]
-    file.write_text("\n".join(["what,how,where", *rows]) + "\n")
-    options = ReadOptions(header=True, columns=("what", "how", "where"))
-    splits = datasets.resolve(str(file), options, seed=1)
-    assert splits.name == "facts"
-    assert sum(len(part) for part in splits.parts().values()) == len(rows)
-    again = datasets.resolve(str(file), options, seed=1)
-    assert splits.test.facts.equal(again.test.facts)
-    other = datasets.resolve(str(file), options, seed=2)
-    assert not splits.test.facts.equal(other.test.facts)
-
-
-def test_resolve_suggests_a_name() -> None:
-    with pytest.raises(DataError, match=r"neither a file.*Did you mean 'umls'\?"):
-        datasets.resolve("ulms")
+# Hashes
 
 
 def test_the_hash_of_content_is_that_of_the_uncompressed_bytes(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from npugraph.data.perturb import (
     save,
 )
 from npugraph.errors import DataError, SettingsError
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 
 Fact = tuple[int, int, int]
 NUM_ENTITIES, NUM_RELATIONS = 40, 4
@@ -47,7 +47,7 @@ def make_splits(confidence: bool = False, label_prefix: str = "e", repeats: int 
         facts,
         confidence=confidence_of(facts) if confidence else None,
     )
-    return split_facts(graph, valid_share=0.1, test_share=0.1, name="toy")
+    return dataclasses.replace(graph, name="toy").split(valid_share=0.1, test_share=0.1)
 
 
 def confidence_of(facts: Tensor) -> Tensor:

@@ -176,7 +176,7 @@ def test_licence_names_what_was_derived() -> None:
 
 
 def test_bundled_split_is_fixed_and_covers_every_entity() -> None:
-    one, two = bundled(), bundled()
+    one, two = bundled().split(), bundled().split()
     assert one.name == "world"
     assert sum(len(part) for part in one.parts().values()) == 4045
     assert one.num_relations == 14

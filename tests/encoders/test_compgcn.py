@@ -219,7 +219,7 @@ class StopError(Exception):
 def test_a_stopped_and_resumed_run_equals_an_unbroken_one(tmp_path: Path) -> None:
     """Running statistics are state, too; the last batch of an epoch may be a single query."""
     options = {**CONVE, "epochs": 4, "d": 10, "validate_every": 2, "device": "cpu"}
-    queries = COMPGCN.build(CompGCNSettings(**options), bundled().train).num_items()
+    queries = COMPGCN.build(CompGCNSettings(**options), bundled().split().train).num_items()
     settings = CompGCNSettings(**options, batch_size=queries - 1)
 
     def stop(record: dict[str, object]) -> None:

@@ -289,7 +289,7 @@ def test_empty_graph_explains_nothing() -> None:
 
 @pytest.fixture(scope="module")
 def world() -> Explainer:
-    splits = load("world")
+    splits = load("world").split()
     return Explainer(splits.train.with_facts(splits.all_facts()))
 
 

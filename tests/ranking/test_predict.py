@@ -45,7 +45,7 @@ def test_every_row_comes_back_in_order(fitted):
 
 
 def test_collected_means_trained_on(fitted):
-    train, test = bundled().train, bundled().test
+    train, test = bundled().split().train, bundled().split().test
     scored = score_table(fitted, pa.concat_tables([train.to_table()[:50], test.to_table()[:50]]))
     assert scored["collected"].to_pylist() == [True] * 50 + [False] * 50
     psi = fitted.system.pair(test.facts[:50])

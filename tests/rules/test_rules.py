@@ -410,7 +410,7 @@ def test_unusable_input_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def world() -> KnowledgeGraph:
-    splits = load("world")
+    splits = load("world").split()
     return splits.train.with_facts(splits.all_facts())
 
 

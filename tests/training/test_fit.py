@@ -17,7 +17,7 @@ from npugraph.data.datasets import bundled, load
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.fitting import fit
 from npugraph.fitting import load as load_run
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary, split_facts
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.model import System
 from npugraph.ranking.evaluate import evaluate
 from npugraph.recipes.complex_n3 import ComplexN3Settings
@@ -227,7 +227,7 @@ def test_without_validation_facts_the_last_epoch_is_kept():
 
 
 def test_no_training_facts_are_an_error():
-    world = bundled()
+    world = bundled().split()
     empty = dataclasses.replace(world, train=world.train.select(torch.arange(0)))
     with pytest.raises(DataError, match="'world' has no training facts"):
         fit(empty, "complex-n3", SMALL)
@@ -244,7 +244,7 @@ def test_the_best_epoch_is_kept_and_patience_stops():
 
 
 def test_test_facts_and_the_truth_are_never_looked_at():
-    world = bundled()
+    world = bundled().split()
     blind = dataclasses.replace(
         world, test=world.test.select(torch.arange(1)), truth=Path("does not exist")
     )
@@ -261,7 +261,7 @@ def test_resuming_with_other_settings_or_another_graph_is_refused(tmp_path, toy_
     with pytest.raises(RunError, match="made with d=8, not 9"):
         fit(bundled(), "complex-n3", other, tmp_path / "run", resume=True)
     with pytest.raises(RunError, match="another graph"):
-        fit(split_facts(toy_graph), "complex-n3", SMALL, tmp_path / "run", resume=True)
+        fit(toy_graph.split(), "complex-n3", SMALL, tmp_path / "run", resume=True)
     with pytest.raises(RunError, match="not a run folder"):
         fit(bundled(), "complex-n3", SMALL, tmp_path / "nothing", resume=True)
 

@@ -6,7 +6,7 @@ facts, and given the probability that it is true, with the two priors estimated.
 
 from __future__ import annotations
 
-from npugraph.auditing.result import Audit, Stage, audit, whole_graph
+from npugraph.auditing.result import Audit, Stage, audit
 from npugraph.auditing.settings import AuditSettings, Plan, make_plan, suited_settings
 from npugraph.auditing.write import write_audit
 
@@ -18,6 +18,5 @@ __all__ = [
     "audit",
     "make_plan",
     "suited_settings",
-    "whole_graph",
     "write_audit",
 ]

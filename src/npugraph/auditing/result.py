@@ -25,6 +25,7 @@ from npugraph.auditing.statistics.evidence import Sample, Verdict, reach_verdict
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
+from npugraph.data.sources import load_graph
 from npugraph.errors import DataError
 from npugraph.explaining import Explainer, Explanation
 from npugraph.fitting import fit
@@ -229,8 +230,8 @@ def audit(
         stage: called with the name of each stage and its progress.
     """
     settings = settings or AuditSettings()
-    whole = whole_graph(graph)
-    name = whole.source or "graph"
+    whole = load_graph(graph)
+    name = whole.name or whole.source or "graph"
     if len(whole.index()) < LEAST_FACTS:
         raise DataError(
             f"{name!r} holds {len(whole.index())} distinct facts; an audit compares facts with "
@@ -258,31 +259,6 @@ def audit(
     )
     say("judging", {})
     return _judge(name, whole, settings, training, fitted, protected, chosen, say)
-
-
-def whole_graph(graph: KnowledgeGraph | Splits) -> KnowledgeGraph:
-    """Return all facts of a graph, with what the input said about each.
-
-    Where the parts were cut from one file, the rows are in the order of that file again;
-    otherwise train comes first, then valid, then test.
-    """
-    if isinstance(graph, KnowledgeGraph):
-        return graph
-    parts = list(graph.parts().values())
-    confidence = _joined([part.confidence for part in parts])
-    label = _joined([part.label for part in parts])
-    rows = torch.cat([part.rows for part in parts])
-    facts = graph.all_facts()
-    one_file = graph.train.source and len({part.source for part in parts}) == 1
-    whole = KnowledgeGraph(
-        graph.train.entities, graph.train.relations, facts, confidence, label, rows, graph.name
-    )
-    return whole.select(torch.argsort(rows, stable=True)) if one_file else whole
-
-
-def _joined(columns: list[Tensor | None]) -> Tensor | None:
-    given = [column for column in columns if column is not None]
-    return torch.cat(given) if len(given) == len(columns) else None
 
 
 def _choose(

@@ -31,8 +31,9 @@ from torch import Tensor
 from npugraph.bench.graphs import graph_of, without_test
 from npugraph.bench.plan import Cell
 from npugraph.bench.processes import environment
-from npugraph.data.datasets import CATALOGUE, resolve
+from npugraph.data.datasets import CATALOGUE
 from npugraph.data.perturb import PerturbSettings
+from npugraph.data.sources import load_splits
 from npugraph.errors import NpugraphError
 from npugraph.graph import Splits
 from npugraph.ranking.ranks import rank
@@ -225,7 +226,7 @@ def _size(graph: str) -> _Size:
     """Return the entities of a graph and the facts of its parts; a file is read once."""
     if graph in CATALOGUE:
         return _Size(CATALOGUE[graph].entities, CATALOGUE[graph].counts)
-    splits = resolve(graph)
+    splits = load_splits(graph)
     return _Size(splits.num_entities, {name: len(part) for name, part in splits.parts().items()})
 
 

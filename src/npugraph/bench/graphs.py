@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from npugraph.bench.plan import Cell
-from npugraph.data.datasets import content_hash, resolve
+from npugraph.data.datasets import content_hash
 from npugraph.data.io import read_splits
 from npugraph.data.perturb import PerturbSettings, describe, perturb, save
+from npugraph.data.sources import load_splits
 from npugraph.errors import DataError
 from npugraph.graph import Splits
 
@@ -22,7 +23,7 @@ def perturbed(graph: str, settings: PerturbSettings, folder: Path) -> Splits:
     The hidden truth stays in a file of the folder, which training never opens. A folder that is
     there already is read; it is made whole or not at all, so that many processes may share it.
     """
-    clean = resolve(graph)
+    clean = load_splits(graph)
     name = f"{clean.name}-ptb{settings.rate:g}-{settings.noise}-seed{settings.seed}"
     if not folder.is_dir():
         splits, truth = perturb(clean, settings)
@@ -41,7 +42,7 @@ def graph_of(cell: Cell, work: Path) -> Splits:
     if content_hash(cell.graph) != cell.data:
         raise DataError(f"{cell.graph} is not the graph it was when the plan was read.")
     if cell.rate == 0:
-        return resolve(cell.graph)
+        return load_splits(cell.graph)
     settings = PerturbSettings(cell.rate, cell.noise, seed=cell.seed)  # type: ignore[arg-type]
     folder = work / "graphs" / f"{cell.data[:16]}-{cell.rate:g}-{cell.noise}-{cell.seed}"
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from npugraph.auditing import Audit, AuditSettings, Stage
     from npugraph.data.perturb import Truth
-    from npugraph.graph import KnowledgeGraph, Splits
+    from npugraph.graph import KnowledgeGraph
 
 
 PrecisionOption = Annotated[
@@ -76,7 +76,6 @@ def audit(
         raise SettingsError("Say where to write the audit: --out DIR.")
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder.")
-    from npugraph.auditing import whole_graph
     from npugraph.settings import parse_assignments
 
     given = {
@@ -91,10 +90,9 @@ def audit(
     settings, changes = _settings(given, parse_assignments(assignments or []))
     truth: Truth | None = None
     if graph is None:
-        splits, truth = _planted(seed)
+        whole, truth = _planted(seed)
     else:
-        splits = load_graph(graph, header, columns, delimiter, seed)
-    whole = whole_graph(splits)
+        whole = load_graph(graph, header, columns, delimiter)
     guarded = None if protect is None else _read_facts(whole, protect)
     found = _run(whole, settings, changes, guarded, out)
     result = _write(found, truth, out)
@@ -160,20 +158,20 @@ def _settings(
     return settings, changes
 
 
-def _planted(seed: int) -> tuple[Splits, Truth]:
+def _planted(seed: int) -> tuple[KnowledgeGraph, Truth]:
     """Return the bundled graph with wrong facts planted, and which they are."""
     from npugraph.data.datasets import load
     from npugraph.data.perturb import PerturbSettings, perturb
 
     half = PerturbSettings(rate=0.025, added_share=1.0, noise="one-sided", seed=seed)
-    splits, first = perturb(load("world"), half)
+    splits, first = perturb(load("world").split(), half)
     splits, second = perturb(splits, dataclasses.replace(half, noise="typed", seed=seed + 1))
     import torch
 
     planted = torch.cat([first.planted, second.planted])
     say(f"{len(planted)} wrong facts were planted in the bundled graph; the audit is not told.")
     splits = dataclasses.replace(splits, name="world with planted errors")
-    return splits, dataclasses.replace(first, planted=planted)
+    return splits.whole(), dataclasses.replace(first, planted=planted)
 
 
 def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:

@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from npugraph.data.io import ReadOptions
-    from npugraph.graph import Splits
+    from npugraph.graph import KnowledgeGraph, Splits
 
 GraphArgument = Annotated[
     str | None,
@@ -220,16 +220,34 @@ def read_options(header: bool | None, columns: str | None, delimiter: str | None
 
 
 def load_graph(
+    graph: str | None, header: bool | None, columns: str | None, delimiter: str | None
+) -> KnowledgeGraph:
+    """Find and read the graph a user asked for, and say on stderr what was read."""
+    from npugraph.data.sources import load_graph as load
+
+    found = load(graph, read_options(header, columns, delimiter))
+    _announce(found.summary())
+    return found
+
+
+def load_splits(
     graph: str | None, header: bool | None, columns: str | None, delimiter: str | None, seed: int
 ) -> Splits:
-    """Find and read the graph a user asked for, and say on stderr what was read."""
-    from npugraph.data.datasets import resolve
+    """Read a graph as ``load_graph``, cut by ``seed`` where it has no parts of its own."""
+    from npugraph.data.sources import load_splits as load
 
-    splits = resolve(graph, read_options(header, columns, delimiter), seed)
-    counts = splits.summary()
+    found = load(graph, seed, read_options(header, columns, delimiter))
+    _announce(found.summary())
+    return found
+
+
+def _announce(counts: dict[str, Any]) -> None:
+    """Say what was read, and what is odd about it."""
+    parts = [f"{part} {counts[part]:,}" for part in ("train", "valid", "test") if part in counts]
+    facts = ", ".join(parts) or f"{counts['facts']:,}"
     say(
         f"{counts['name']}: {counts['entities']:,} entities, {counts['relations']:,} relations, "
-        f"train {counts['train']:,}, valid {counts['valid']:,}, test {counts['test']:,} facts."
+        f"{facts} facts."
     )
     oddities = {
         "repeated facts": counts["duplicates"],
@@ -239,7 +257,6 @@ def load_graph(
     for what, count in oddities.items():
         if count:
             log.warning("%s %s.", f"{count:,}", what)
-    return splits
 
 
 def megabytes(count: float) -> str:

@@ -16,7 +16,7 @@ from npugraph.cli.common import (
     JsonOption,
     SeedOption,
     emit,
-    load_graph,
+    load_splits,
     say,
     table,
 )
@@ -138,7 +138,7 @@ def perturb(
     )
     if out is None:
         raise SettingsError("Say where to write the perturbed graph: --out DIR.")
-    splits = load_graph(graph, header, columns, delimiter, seed)
+    splits = load_splits(graph, header, columns, delimiter, seed)
     perturbed, truth = protocol.perturb(splits, settings)
     stats = protocol.describe(perturbed, truth, settings, splits.name)
     protocol.save(perturbed, truth, stats, out)

@@ -17,7 +17,7 @@ from npugraph.cli.common import (
     SetOption,
     bar,
     emit,
-    load_graph,
+    load_splits,
     megabytes,
     read_options,
     say,
@@ -82,7 +82,7 @@ def fit(
     settings = make_settings(chosen.settings, values)
     if out is None:
         raise SettingsError("Say where to keep the run: --out RUN.")
-    splits = load_graph(graph, header, columns, delimiter, settings.seed)
+    splits = load_splits(graph, header, columns, delimiter, settings.seed)
     result = _train(splits, recipe, settings, out, resume)
     emit(result, as_json, lambda: _show_fit(result))
 

@@ -16,7 +16,7 @@ from npugraph.cli.common import (
     SeedOption,
     bar,
     emit,
-    load_graph,
+    load_splits,
     say,
     table,
 )
@@ -141,7 +141,7 @@ def tune(
     changes = parse_assignments(assignments or [])
     # Here too, so that a wrong name fails before any data is read.
     search = tuning.plan(recipe, changes, seed)
-    splits = load_graph(graph, header, columns, delimiter, seed)
+    splits = load_splits(graph, header, columns, delimiter, seed)
     say(f"plan: {recipe}, {trials} trials over {', '.join(search.space)}.")
     with bar("tuning", trials) as advance:
         done = 0

@@ -19,6 +19,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
@@ -26,9 +27,8 @@ from typing import IO, TYPE_CHECKING, cast
 from npugraph.data.catalogue import CATALOGUE, SPLIT_FILES, DatasetInfo, FileInfo
 from npugraph.errors import DataError, nearest
 
-if TYPE_CHECKING:  # torch comes with these, so they are imported on use only
-    from npugraph.data.io import ReadOptions
-    from npugraph.graph import Splits
+if TYPE_CHECKING:  # torch comes with it, so it is imported on use only
+    from npugraph.graph import KnowledgeGraph
 
 __all__ = [
     "BUNDLED",
@@ -42,7 +42,7 @@ __all__ = [
     "load",
     "locate",
     "locate_file",
-    "resolve",
+    "unknown_graph",
 ]
 
 log = logging.getLogger(__name__)
@@ -127,21 +127,24 @@ def locate_file(
     return _fetch_missing(entry, file, progress)
 
 
-def load(name: str, *, allow_download: bool = True, progress: bool = True) -> Splits:
-    """Locate and read a catalogue graph, or the bundled one under its name `world`."""
+def load(name: str, *, allow_download: bool = True, progress: bool = True) -> KnowledgeGraph:
+    """Locate and read a catalogue graph, or the bundled one under its name `world`.
+
+    It carries its train, valid and test parts.
+    """
     if name == BUNDLED:
         return bundled()
     from npugraph.data.io import ReadOptions, read_splits
 
     folder = locate(name, allow_download=allow_download, progress=progress)
     columns = tuple(range(len(CATALOGUE[name].columns)))
-    return read_splits(folder, ReadOptions(header=False, columns=columns), name=name)
+    return read_splits(folder, ReadOptions(header=False, columns=columns), name=name).whole()
 
 
-def bundled() -> Splits:
+def bundled() -> KnowledgeGraph:
     """The graph that comes with the package: countries, capitals, languages, time zones.
 
-    It is one file; the split is drawn with seed 0 and is therefore always the same.
+    It is one file; its parts are drawn with seed 0 and are therefore always the same.
 
     Example:
         >>> world = bundled()
@@ -149,11 +152,11 @@ def bundled() -> Splits:
         ('world', 14)
     """
     from npugraph.data.io import ReadOptions, read_graph
-    from npugraph.graph import split_facts
+    from npugraph.graph import draw_parts
 
     with resources.as_file(resources.files("npugraph") / "data" / "bundled" / "world.tsv") as path:
         graph = read_graph(path, ReadOptions(header=True))
-        return split_facts(graph, seed=0, name=BUNDLED, source=path)
+        return replace(graph, name=BUNDLED, path=path, part=draw_parts(graph, seed=0))
 
 
 def content_hash(graph: str) -> str:
@@ -162,7 +165,7 @@ def content_hash(graph: str) -> str:
     That of a graph of the catalogue follows from the catalogue, so its files need not be here.
 
     Args:
-        graph: a name, a file of facts or a folder, as for `resolve`.
+        graph: a name, a file of facts or a folder, as for `load_graph`.
 
     Example:
         >>> content_hash("umls") == content_hash("kinships")
@@ -193,7 +196,7 @@ def _files(graph: str) -> list[Path]:
         names = (path / "entities.txt", path / "relations.txt")
         parts = [find_part(path, part.removesuffix(".tsv")) for part in SPLIT_FILES]
         return [*parts, *(name for name in names if name.is_file())]
-    raise _unknown(graph)
+    raise unknown_graph(graph)
 
 
 def _hash(path: Path) -> str:
@@ -210,40 +213,10 @@ def _hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def resolve(graph: str | None = None, options: ReadOptions | None = None, seed: int = 0) -> Splits:
-    """Turn what a user typed into a graph.
-
-    Args:
-        graph: nothing or `world` for the bundled graph, a name of the catalogue, a file with
-            facts (split here, by `seed`), or a folder with train, valid and test.
-        options: how to read the user's own file or folder.
-        seed: of the split of a single file.
-    """
-    if graph is None or graph == BUNDLED:
-        return bundled()
-    if graph in CATALOGUE:
-        return load(graph)
-    path = Path(graph)
-    if path.is_dir():
-        from npugraph.data.io import read_splits
-
-        return read_splits(path, options)
-    if path.is_file():
-        from npugraph.data.io import read_graph
-        from npugraph.graph import split_facts
-
-        return split_facts(read_graph(path, options), seed=seed, name=_stem(path), source=path)
-    raise _unknown(graph)
-
-
-def _unknown(graph: str) -> DataError:
+def unknown_graph(graph: str) -> DataError:
+    """The error for what is no file, no folder and no name; it gives the nearest name."""
     hint = nearest(graph, [BUNDLED, *CATALOGUE])
     return DataError(f"{graph!r} is neither a file, nor a folder, nor a known graph.{hint}")
-
-
-def _stem(path: Path) -> str:
-    """The file's name without its endings: `facts` for `facts.tsv.gz`."""
-    return path.name.split(".")[0] or path.name
 
 
 def _cache_folder(name: str) -> Path:

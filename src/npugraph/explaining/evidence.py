@@ -240,7 +240,7 @@ def explain(
     """Explain one fact; for many facts build an :class:`Explainer` once.
 
     >>> from npugraph.data.datasets import load
-    >>> graph = load("world").train
+    >>> graph = load("world").split().train
     >>> ids = graph.entities.id("Vienna"), graph.relations.id("capital_of")
     >>> found = explain(graph, (*ids, graph.entities.id("Germany")))
     >>> found.stored, found.contradicting[0].kind

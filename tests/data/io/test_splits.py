@@ -12,7 +12,7 @@ import torch
 from graph_files import rows_of, table_of, write
 from npugraph.data.io import find_part, read_graph, read_splits, write_splits, write_table
 from npugraph.errors import DataError
-from npugraph.graph import KnowledgeGraph, Splits, split_facts
+from npugraph.graph import KnowledgeGraph, Splits
 
 
 def write_parts(folder: Path, **texts: str) -> Path:
@@ -150,5 +150,5 @@ def test_a_public_graph_survives_a_round_trip(tmp_path: Path, data_root: Path) -
     assert_same_splits(splits, read_splits(tmp_path))
     one_file = tmp_path / "whole.tsv"
     write_table(pa.concat_tables([part.to_table() for part in splits.parts().values()]), one_file)
-    again = split_facts(read_graph(one_file))
+    again = read_graph(one_file).split()
     assert sum(len(part) for part in again.parts().values()) == 5216 + 652 + 661

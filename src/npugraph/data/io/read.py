@@ -400,6 +400,8 @@ def _encode(
     for i, table in enumerate(tables):
         columns = [entity_ids[2 * i], relation_ids[i], entity_ids[2 * i + 1]]
         rows = _numbers(table, "row", torch.int64)
+        if rows is None:
+            rows = torch.arange(1, len(table) + 1)
         graphs.append(
             KnowledgeGraph(
                 entities,
@@ -407,7 +409,7 @@ def _encode(
                 torch.from_numpy(np.stack(columns, axis=1)),
                 confidence=_numbers(table, "confidence", torch.float64),
                 label=_numbers(table, "label", torch.int8),
-                **({} if rows is None else {"rows": rows}),
+                rows=rows,
                 source=sources[i],
                 skipped=skipped[i],
             )
