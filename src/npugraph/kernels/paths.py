@@ -16,14 +16,15 @@ boundary before edges, edges in their order. Messages are multiplied and compare
 precision (double for float64), from left to right as written, so that every implementation finds
 the same winner.
 
-The plain PyTorch form is in :mod:`.paths_reference`.
+:func:`aggregate` has several implementations, equal up to rounding; tests hold them to it:
+:mod:`.paths_reference` in plain PyTorch, :mod:`.paths_cuda` for a GPU with Triton.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from npugraph.kernels import paths_reference
+from npugraph.kernels import paths_cuda, paths_reference
 from npugraph.kernels.paths_edges import Edges
 from npugraph.kernels.paths_reference import degrees
 
@@ -67,5 +68,9 @@ def aggregate(
         >>> out[1, 0, :, 0].tolist()  # 0 and 3 * 2 * 0.5 arrive at node 1
         [1.5, 3.0, 0.0, 1.5]
     """
-    del deterministic  # plain PyTorch leaves it to torch.use_deterministic_algorithms
-    return paths_reference.aggregate(states, relations, start, query, weight, edges, from_start)
+    given = states, relations, start, query, weight, edges, from_start
+    if weight.requires_grad:
+        return paths_reference.aggregate(*given)
+    if paths_cuda.usable(edges, states, relations, query):
+        return paths_cuda.aggregate(*given, deterministic)
+    return paths_reference.aggregate(*given)
