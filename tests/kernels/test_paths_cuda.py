@@ -68,13 +68,13 @@ def test_groups_are_the_edges_of_one_source_and_one_relation(facts):
 
 def test_traffic_counts_rows_per_edge_or_once():
     facts = torch.tensor([[0, 0, 1], [0, 0, 2], [3, 0, 1], [0, 1, 2]])
-    edges = Edges.of(facts, 5, 2)  # 8 edges, 7 pairs of source and relation, 4 relations
+    edges = Edges.of(facts, 5, 2)  # 8 edges, 6 pairs of source and relation, 4 relations
     counted = paths_cuda.traffic(edges, 10, 3, torch.bfloat16)
     assert counted == {
-        "forward": 30 * (8 * 2 + 7 * 2 + 5 * 10),
+        "forward": 30 * (8 * 2 + 6 * 2 + 5 * 10),
         "coefficients": 30 * 5 * 12,
-        "by_source": 30 * (8 * 6 + 7 * 4 + 5 * 8),
-        "by_relation": 30 * (7 * 4 + 4 * 2),
+        "by_source": 30 * (8 * 6 + 6 * 4 + 5 * 8),
+        "by_relation": 30 * (6 * 4 + 4 * 2),
     }
     least = paths_cuda.traffic(edges, 10, 3, torch.bfloat16, cached=True)
     assert least["forward"] == 30 * (5 * 2 + 4 * 2 + 5 * 10)
