@@ -216,7 +216,7 @@ def test_another_search_does_not_go_on_with_a_study(study: Tuned, splits: Splits
         (splits, "complex-n3", FIXED, 1, "seed=0, not 1"),
         (splits, "complex-n3", {**FIXED, "epochs": "5"}, 0, "set="),
         (splits, "complex-n3", {**FIXED, "n3": "0.1"}, 0, "set="),
-        (less, "complex-n3", FIXED, 0, "graph="),
+        (less, "complex-n3", FIXED, 0, "is of another graph"),
         (splits, "rotate", FIXED, 0, "recipe=complex-n3, not rotate"),
     ):
         with pytest.raises(RunError, match=message):

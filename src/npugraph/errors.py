@@ -1,5 +1,14 @@
 """Errors that a user can act on: each message is one sentence that says what to do."""
 
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class NpugraphError(Exception):
     """Base of every error raised on purpose; the command line prints it and exits 2."""
@@ -17,7 +26,47 @@ class RunError(NpugraphError):
     """A run folder cannot be used: missing, broken, or made by other settings."""
 
 
-def nearest(name: str, names: "list[str] | tuple[str, ...]") -> str:
+class OutputError(NpugraphError):
+    """A file or folder cannot be written: the message names it and says why."""
+
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full; make room, or write to another place",
+    errno.EDQUOT: "your share of the disk is used up; make room, or write to another place",
+    errno.EFBIG: "the file would be larger than is allowed here; write to another place",
+    errno.EROFS: "the disk is read-only; write to another place",
+    errno.EACCES: "you have no permission to write there; write to another place",
+    errno.EPERM: "you have no permission to write there; write to another place",
+    errno.ENOTDIR: "a part of its path is a file, not a folder",
+    errno.EISDIR: "it is a folder; give a file",
+    errno.ENAMETOOLONG: "its name is too long",
+}
+
+
+def cannot_write(path: str | os.PathLike[str], error: Exception) -> OutputError:
+    """Return the sentence about a file that could not be written.
+
+    >>> str(cannot_write("x.tsv", OSError(28, "No space left on device")))
+    'x.tsv cannot be written: the disk is full; make room, or write to another place.'
+    """
+    # Some libraries raise errors of their own, with the system's number in the text alone.
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    number = getattr(error, "errno", None) or (int(told[1]) if told else None)
+    reason = _REASONS.get(number) if number else None
+    reason = reason or getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return OutputError(f"{path} cannot be written: {reason.rstrip('.')}.")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the system's errors while ``path`` is written into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def nearest(name: str, names: list[str] | tuple[str, ...]) -> str:
     """Return a hint such as `` Did you mean 'fb15k'?``, or nothing where no name is close.
 
     >>> nearest("fb15", ["fb15k", "wn18"])

@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npugraph.data.io import write_text
-from npugraph.errors import DataError, NpugraphError, RunError, SettingsError
+from npugraph.errors import (
+    DataError,
+    NpugraphError,
+    OutputError,
+    RunError,
+    SettingsError,
+    writing,
+)
 from npugraph.fitting import fit
 from npugraph.graph import Splits
 from npugraph.recipes import get_recipe
@@ -148,9 +155,10 @@ def tune(
     if trials < 1:
         raise SettingsError(f"trials={trials} is too small; the least is 1.")
     blind = _without_test(splits)
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    with contextlib.nullcontext() if storage else _alone(out):
+    with contextlib.nullcontext() if storage else _alone(out), _storage_errors(out):
         worker = _Worker(_open_study(search, blind, out, storage), search, blind, out, report)
         if storage is None:
             # Nobody else works on our own file: what is still running in it was killed.
@@ -193,6 +201,18 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _storage_errors(out: Path) -> Iterator[None]:
+    """Turn what a database says of a full or broken disk into a sentence."""
+    from optuna.exceptions import StorageInternalError
+
+    try:
+        yield
+    except StorageInternalError as error:
+        why = str(error.__cause__ or error).strip().split("\n")[0]
+        raise OutputError(f"The study of {out} cannot be written ({why}).") from None
+
+
 def _without_test(splits: Splits) -> Splits:
     """Return the graph with no test facts and no hidden truth."""
     if len(splits.valid) == 0:
@@ -209,12 +229,17 @@ def _open_study(search: Search, splits: Splits, out: Path, storage: str | None) 
     study = _create(search, place, f"{search.recipe} on {splits.name}" if storage else "npugraph")
     wanted = json.loads(json.dumps(search.identity(fingerprint(splits))))
     found = study.user_attrs.get("identity", wanted)
+    # An address may hold a password.
+    where = "that storage" if storage else str(out)
+    remedy = "continue it as it was begun, take another folder, or replace it with --overwrite"
     for name, value in wanted.items():
-        if found.get(name) != value:
-            raise RunError(
-                f"The study in {place} was made with {name}={found.get(name)}, not {value}; "
-                "continue it as it was begun, or take another folder or storage."
-            )
+        if found.get(name) == value:
+            continue
+        if name == "graph":
+            raise RunError(f"The study in {where} is of another graph; {remedy}.")
+        raise RunError(
+            f"The study in {where} was made with {name}={found.get(name)}, not {value}; {remedy}."
+        )
     study.set_user_attr("identity", wanted)
     return study
 

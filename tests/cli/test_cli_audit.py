@@ -144,7 +144,7 @@ def test_other_folds_into_the_same_folder_are_refused(
     audited: tuple[Path, Result], facts: Path
 ) -> None:
     said = refusal("audit", facts, "--out", audited[0], *SMALL, "--folds", "3")
-    assert "fold-1 belongs to another graph, or to other folds" in said
+    assert "holds an audit with folds=2, not folds=3" in said
 
 
 # Explanations

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from npugraph.errors import DataError
+from npugraph.errors import DataError, OutputError
 from npugraph.report import (
     Correction,
     Estimate,
@@ -377,5 +377,5 @@ def test_write_makes_folders_and_explains_failures(tmp_path: Path) -> None:
     write_report(empty_report(), path)
     assert path.read_bytes() == render_report(empty_report()).encode()
     assert b"\r" not in path.read_bytes()
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         write_report(empty_report(), path / "below" / "a-file.html")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import first_of_each
+from npugraph.auditing.begun import begin
 from npugraph.auditing.features import FEATURES
 from npugraph.auditing.missing import propose
 from npugraph.auditing.out_of_fold import CrossFit, Judged, cross_fit, make_folds
@@ -245,6 +246,8 @@ def audit(
             stage(name, progress)
 
     training = suited_settings(whole, settings, changes)
+    if out is not None:
+        begin(out, whole, settings, changes or {})
     training, chosen = _choose(whole, settings, training, changes or {}, say)
     say("training", {"epochs": training.epochs * settings.folds})
     fitted = cross_fit(

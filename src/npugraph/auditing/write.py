@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from npugraph.data.io import write_table, write_text
+from npugraph.errors import writing
 from npugraph.report import write_report
 from npugraph.version import __version__
 
@@ -35,12 +35,13 @@ def write_audit(audit: Audit, folder: Path, **known: Any) -> dict[str, Any]:
     """
     from npugraph.auditing.page import report_data, summary
 
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     data = report_data(audit, **known)
     suspects = _with_correction(audit.suspects, data.suspects)
     write_table(suspects, folder / "suspects.tsv", header=True)
     write_table(audit.missing.select(list(LISTED)), folder / "missing.tsv", header=True)
-    pyarrow.parquet.write_table(audit.posterior, folder / "posterior.parquet")
+    write_table(audit.posterior, folder / "posterior.parquet")
     kept, taken = _cut(audit)
     # Columns beyond the three would be misread without their names.
     named = kept.num_columns > len(FACT)

@@ -6,13 +6,14 @@ A user's error is one sentence and exit code 2; Ctrl-C is exit code 130.
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import typer
 
 from npugraph.cli import audit, bench, data, model, recipes
 from npugraph.cli.common import show_messages
-from npugraph.errors import NpugraphError, SettingsError
+from npugraph.errors import NpugraphError, SettingsError, cannot_write
 from npugraph.version import __version__
 
 app = typer.Typer(
@@ -61,10 +62,16 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    # Nobody sees a traceback, and what waits for the end of a command is done.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         app()
     except NpugraphError as error:
         sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+    except OSError as error:
+        place = error.filename or "A file"
+        sys.stderr.write(f"error: {cannot_write(place, error)}\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

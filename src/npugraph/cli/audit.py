@@ -24,6 +24,14 @@ from npugraph.cli.common import (
     say,
     table,
 )
+from npugraph.cli.output import (
+    OverwriteOption,
+    check_folder,
+    check_ours,
+    check_space,
+    clear_folder,
+    stoppable,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from npugraph.auditing import Audit, AuditSettings, Stage
     from npugraph.data.perturb import Truth
     from npugraph.graph import KnowledgeGraph
+    from npugraph.settings import TrainSettings
 
 
 PrecisionOption = Annotated[
@@ -57,6 +66,7 @@ def audit(
     assignments: SetOption = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...; auto takes a GPU.")] = "auto",
     seed: SeedOption = 0,
+    overwrite: OverwriteOption = False,
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
@@ -74,8 +84,9 @@ def audit(
 
     if out is None:
         raise SettingsError("Say where to write the audit: --out DIR.")
-    if out.exists() and not out.is_dir():
-        raise SettingsError(f"--out {out} is a file; give a folder.")
+    check_folder(out)
+    if overwrite:
+        check_ours(out, "audit")
     from npugraph.settings import parse_assignments
 
     given = {
@@ -89,13 +100,14 @@ def audit(
     }
     settings, changes = _settings(given, parse_assignments(assignments or []))
     truth: Truth | None = None
-    if graph is None:
-        whole, truth = _planted(seed)
-    else:
-        whole = load_graph(graph, header, columns, delimiter)
-    guarded = None if protect is None else _read_facts(whole, protect)
-    found = _run(whole, settings, changes, guarded, out)
-    result = _write(found, truth, out)
+    with stoppable(out, "The same command goes on from there.", lambda: _has_kept(out), "audit"):
+        if graph is None:
+            whole, truth = _planted(seed)
+        else:
+            whole = load_graph(graph, header, columns, delimiter)
+        guarded = None if protect is None else _read_facts(whole, protect)
+        found = _run(whole, settings, changes, guarded, out, overwrite)
+        result = _write(found, truth, out)
     emit(result, as_json, lambda: _show(found, result, out))
 
 
@@ -105,6 +117,7 @@ def _run(
     changes: dict[str, str],
     protected: Tensor | None,
     out: Path,
+    overwrite: bool,
 ) -> Audit:
     """Say what is about to be done, and do it."""
     from npugraph.auditing import audit as run
@@ -112,12 +125,23 @@ def _run(
 
     training = suited_settings(graph, settings, changes)
     say(make_plan(graph, settings, training, changes=changes).sentence())
-    try:
-        with _stages(settings) as stage:
-            return run(graph, settings, changes, protected=protected, out=out, stage=stage)
-    except KeyboardInterrupt:
-        say(f"\nStopped; {out} is safe. The same command goes on from there.")
-        raise
+    check_space(out, _bytes_on_disk(graph, settings, training))
+    if overwrite:
+        clear_folder(out, "audit")
+    with _stages(settings) as stage:
+        return run(graph, settings, changes, protected=protected, out=out, stage=stage)
+
+
+def _has_kept(out: Path) -> bool:
+    """Tell whether an audit that was stopped has anything to go on from."""
+    return any(out.glob("folds/*/last.safetensors"))
+
+
+def _bytes_on_disk(graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings) -> int:
+    """Estimate what an audit writes: one run per fold, and its lists."""
+    weights = 8 * getattr(training, "d", 128) * (graph.num_entities + graph.num_relations)
+    facts = graph.to_table().nbytes + graph.entities.labels.nbytes
+    return int(settings.folds * (4 * weights + facts) + 3 * weights + 5 * facts + 2**21)
 
 
 def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:

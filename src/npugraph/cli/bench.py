@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npugraph.cli.common import JsonOption, emit, say, table
+from npugraph.cli.output import check_folder, stoppable
 
 if TYPE_CHECKING:
     from npugraph.bench.cell import Circumstances
@@ -257,17 +258,15 @@ def run_plan(
     from npugraph.bench.store import Store
 
     read, store = BenchPlan.read(plan), Store(out)
+    check_folder(out)
     cells = choose(read, store, only or (), retry_failed, current)
     place = (work or out / "work").resolve()
     how = Circumstances(place, device, workers, plan, checkpoint_seconds, shared)
     _announce(read.name, cells, store, device)
-    try:
+    with stoppable(out, "Go on with the same command.", lambda: _has_kept(out, place)):
         runner, at_once = _runner(how, cluster, threads)
         limits = Limits(at_once, limit_seconds, stop_after)
         now = execute(read, cells, store, runner, limits, say)
-    except KeyboardInterrupt:
-        say(f"\nStopped; {out} is safe. Go on with the same command.")
-        raise
     result: dict[str, Any] = {
         "plan": read.name,
         "out": str(out),
@@ -278,6 +277,11 @@ def run_plan(
     emit(result, as_json, lambda: table(read.name, ("", ""), [list(r) for r in result.items()]))
     if now.failed:
         raise typer.Exit(1)
+
+
+def _has_kept(out: Path, work: Path) -> bool:
+    """Tell whether a bench that was stopped has anything to go on from."""
+    return (out / "results.jsonl").is_file() or any(work.rglob("last.safetensors"))
 
 
 def _runner(how: Circumstances, cluster: str | None, threads: int | None) -> tuple[Runner, int]:

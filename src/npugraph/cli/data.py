@@ -20,6 +20,15 @@ from npugraph.cli.common import (
     say,
     table,
 )
+from npugraph.cli.output import (
+    OverwriteOption,
+    check_empty,
+    check_file,
+    check_folder,
+    check_ours,
+    check_space,
+    clear_folder,
+)
 
 datasets = typer.Typer(no_args_is_help=True, help="The graphs that are known by name.")
 
@@ -115,6 +124,7 @@ def perturb(
         float, typer.Option(help="Share of the flips that plant a false fact.")
     ] = 0.1,
     seed: SeedOption = 0,
+    overwrite: OverwriteOption = False,
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
@@ -138,9 +148,16 @@ def perturb(
     )
     if out is None:
         raise SettingsError("Say where to write the perturbed graph: --out DIR.")
+    check_folder(out)
+    (check_ours if overwrite else check_empty)(out, "perturbed graph")
     splits = load_splits(graph, header, columns, delimiter, seed)
     perturbed, truth = protocol.perturb(splits, settings)
     stats = protocol.describe(perturbed, truth, settings, splits.name)
+    written = sum(part.to_table().nbytes for part in perturbed.parts().values())
+    # The removed facts are in truth.tsv.
+    check_space(out, int(2 * written / max(1 - rate, 0.1)))
+    if overwrite:
+        clear_folder(out, "perturbed graph")
     protocol.save(perturbed, truth, stats, out)
 
     def show() -> None:
@@ -167,6 +184,7 @@ def interactions(
     drop_top_share: Annotated[
         float | None, typer.Option(help="Or: drop this share of the most frequent, e.g. 0.001.")
     ] = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build a user-item-tag graph from an interaction log, by the paper's Twitter rules.
@@ -177,12 +195,14 @@ def interactions(
     Example: npugraph interactions log.csv --out twitter.tsv --min-user 30 --drop-top-share 0.001
     """
     from npugraph.data.interactions import build_interactions
-    from npugraph.data.io import write_table
+    from npugraph.data.io import check_format, write_table
     from npugraph.errors import SettingsError
 
     names = columns.split(",")
     if len(names) != 3:
         raise SettingsError(f"--columns {columns!r}: name three columns: user,item,tag.")
+    check_format(out)
+    check_file(out, overwrite)
     graph, stats = build_interactions(
         log,
         columns=(names[0], names[1] or None, names[2] or None),
@@ -193,6 +213,7 @@ def interactions(
         max_item=max_item,
         drop_top_share=drop_top_share,
     )
+    check_space(out, 2 * graph.nbytes)
     write_table(graph, out)
     counts = dataclasses.asdict(stats)
     emit(

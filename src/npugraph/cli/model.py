@@ -23,6 +23,15 @@ from npugraph.cli.common import (
     say,
     table,
 )
+from npugraph.cli.output import (
+    OverwriteOption,
+    check_file,
+    check_folder,
+    check_ours,
+    check_space,
+    clear_folder,
+    stoppable,
+)
 
 if TYPE_CHECKING:
     from npugraph.graph import Splits
@@ -46,6 +55,7 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out, or start it.")
     ] = False,
+    overwrite: OverwriteOption = False,
     show_settings: Annotated[
         bool, typer.Option("--show-settings", help="Print the recipe's settings and stop.")
     ] = False,
@@ -61,7 +71,7 @@ def fit(
 
     Example: npugraph fit umls --recipe complex-n3 --out runs/umls --set d=128 --set epochs=60
     """
-    from npugraph.errors import SettingsError
+    from npugraph.errors import RunError, SettingsError
     from npugraph.recipes import get_recipe
     from npugraph.settings import describe, make_settings, parse_assignments, read_settings
 
@@ -82,19 +92,35 @@ def fit(
     settings = make_settings(chosen.settings, values)
     if out is None:
         raise SettingsError("Say where to keep the run: --out RUN.")
-    splits = load_splits(graph, header, columns, delimiter, settings.seed)
-    result = _train(splits, recipe, settings, out, resume)
+    if resume and overwrite:
+        raise SettingsError("Give --resume or --overwrite, not both.")
+    check_folder(out)
+    if overwrite:
+        check_ours(out, "run")
+    elif (out / "settings.json").exists() and not resume:
+        raise RunError(
+            f"{out} already holds a run; continue it with --resume, replace it with --overwrite, "
+            "or take another folder."
+        )
+    last = out / "last.safetensors"
+    with stoppable(out, "Go on with the same command and --resume.", last.is_file, "run"):
+        splits = load_splits(graph, header, columns, delimiter, settings.seed)
+        result = _train(splits, recipe, settings, out, resume, overwrite)
     emit(result, as_json, lambda: _show_fit(result))
 
 
 def _train(
-    splits: Splits, recipe: str, settings: TrainSettings, out: Path, resume: bool
+    splits: Splits, recipe: str, settings: TrainSettings, out: Path, resume: bool, overwrite: bool
 ) -> dict[str, Any]:
     from npugraph import fitting as train
     from npugraph.ranking.evaluate import noise_judge
 
     resume = resume and (out / "settings.json").exists()
-    say(_plan(splits, recipe, settings))
+    sentence, size = _plan(splits, recipe, settings)
+    say(sentence)
+    check_space(out, size)
+    if overwrite:
+        clear_folder(out, "run")
     started = time.perf_counter()
     with bar("training", settings.epochs) as advance:
         done = 0
@@ -105,14 +131,8 @@ def _train(
             advance(record["epoch"] - done, note)
             done = record["epoch"]
 
-        try:
-            judge = noise_judge(splits)
-            fitted = train.fit(
-                splits, recipe, settings, out, resume=resume, report=report, judge=judge
-            )
-        except KeyboardInterrupt:
-            say(f"\nStopped; {out} is safe. Go on with the same command and --resume.")
-            raise
+        judge = noise_judge(splits)
+        fitted = train.fit(splits, recipe, settings, out, resume=resume, report=report, judge=judge)
     return {
         "run": str(out),
         "recipe": recipe,
@@ -124,8 +144,8 @@ def _train(
     }
 
 
-def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> str:
-    """Say what is about to be done, and what memory it takes."""
+def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> tuple[str, int]:
+    """Say what is about to be done and what memory it takes; return the bytes on disk, too."""
     from npugraph.recipes import get_recipe
     from npugraph.training.loop import choose_device
 
@@ -134,10 +154,14 @@ def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> str:
     steps = -(-len(splits.train) // settings.batch_size)
     # Weights, gradients and up to two optimiser states; scores of a batch and their gradient.
     total = 4 * weights + 8 * settings.batch_size * splits.num_entities
+    # The best weights; the last ones with two optimiser states, and those again beside them while
+    # they are replaced; the labels and the facts.
+    labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes
+    on_disk = 7 * weights + labels + 25 * len(splits.all_facts())
     return (
         f"plan: {recipe} on {choose_device(settings.device)}, at most {settings.epochs} epochs of "
         f"{steps} steps; weights {megabytes(weights)}, about {megabytes(total)} in all."
-    )
+    ), on_disk
 
 
 def _show_fit(result: dict[str, Any]) -> None:
@@ -282,6 +306,7 @@ def score(
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
     device: DeviceOption = "auto",
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score any facts, collected or not: one row out for every row in.
@@ -292,12 +317,21 @@ def score(
 
     Example: npugraph score runs/npu facts.tsv --out scored.tsv
     """
-    from npugraph.data.io import read_table, write_table
+    from npugraph.data.io import check_format, read_table, write_table
+    from npugraph.errors import RunError
     from npugraph.fitting import load
     from npugraph.ranking.predict import score_table
 
+    check_format(out)
+    check_file(out, overwrite)
+    if (run / "audit.json").is_file():
+        raise RunError(
+            f"{run} is the folder of an audit; score takes a run of fit. The probabilities of the "
+            f"audited facts are in {run / 'posterior.parquet'}."
+        )
     given, _ = read_table(facts, read_options(header, columns, delimiter))
     scored = score_table(load(run, device), given)
+    check_space(out, 2 * scored.nbytes)
     write_table(scored, out, header=True)
     counts = {
         "run": str(run),

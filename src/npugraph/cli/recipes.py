@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,17 @@ from npugraph.cli.common import (
     say,
     table,
 )
+from npugraph.cli.output import (
+    OverwriteOption,
+    check_folder,
+    check_ours,
+    clear_folder,
+    stoppable,
+)
+
+if TYPE_CHECKING:
+    from npugraph.graph import Splits
+    from npugraph.tuning import Tuned
 
 TrialsOption = Annotated[
     int, typer.Option(help="Trials in the study, earlier ones included.", min=1)
@@ -122,6 +133,7 @@ def tune(
     assignments: FixOption = None,
     seed: SeedOption = 0,
     timeout: TimeoutOption = None,
+    overwrite: OverwriteOption = False,
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
@@ -141,8 +153,33 @@ def tune(
     changes = parse_assignments(assignments or [])
     # Here too, so that a wrong name fails before any data is read.
     search = tuning.plan(recipe, changes, seed)
-    splits = load_splits(graph, header, columns, delimiter, seed)
-    say(f"plan: {recipe}, {trials} trials over {', '.join(search.space)}.")
+    check_folder(out)
+    if overwrite:
+        check_ours(out, "study")
+    rows = out / "trials.tsv"
+    with stoppable(out, "Go on with the same command.", rows.is_file, "study"):
+        splits = load_splits(graph, header, columns, delimiter, seed)
+        say(f"plan: {recipe}, {trials} trials over {', '.join(search.space)}.")
+        if overwrite:
+            clear_folder(out, "study")
+        tuned = _tune(splits, recipe, out, trials, changes, storage, seed, timeout)
+    result = _summary(tuned, graph or splits.name)
+    emit(result, as_json, lambda: _show_tuned(result))
+
+
+def _tune(
+    splits: Splits,
+    recipe: str,
+    out: Path,
+    trials: int,
+    changes: dict[str, str],
+    storage: str | None,
+    seed: int,
+    timeout: float | None,
+) -> Tuned:
+    """Run the study and show how far it is."""
+    from npugraph import tuning
+
     with bar("tuning", trials) as advance:
         done = 0
 
@@ -151,23 +188,17 @@ def tune(
             advance(record["done"] - done, _note(record))
             done = record["done"]
 
-        try:
-            tuned = tuning.tune(
-                splits,
-                recipe,
-                out,
-                trials,
-                changes=changes,
-                storage=storage,
-                seed=seed,
-                timeout=timeout,
-                report=report,
-            )
-        except KeyboardInterrupt:
-            say(f"\nStopped; {out} is safe. Go on with the same command.")
-            raise
-    result = _summary(tuned, graph or splits.name)
-    emit(result, as_json, lambda: _show_tuned(result))
+        return tuning.tune(
+            splits,
+            recipe,
+            out,
+            trials,
+            changes=changes,
+            storage=storage,
+            seed=seed,
+            timeout=timeout,
+            report=report,
+        )
 
 
 def _note(record: dict[str, Any]) -> str:
@@ -182,7 +213,7 @@ def _note(record: dict[str, Any]) -> str:
     return ", ".join(notes)
 
 
-def _summary(tuned: Any, graph: str) -> dict[str, Any]:
+def _summary(tuned: Tuned, graph: str) -> dict[str, Any]:
     states = [row["state"] for row in tuned.trials]
     return {
         "out": str(tuned.folder),

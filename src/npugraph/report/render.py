@@ -16,7 +16,8 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from npugraph.errors import DataError
+from npugraph.data.io import written_whole
+from npugraph.errors import writing
 from npugraph.report import charts, formats
 from npugraph.report.data import (
     INTERVAL,
@@ -53,13 +54,10 @@ def write_report(data: ReportData, path: Path) -> None:
     """Write the report to ``path`` as UTF-8; equal data give equal bytes."""
     # A lone surrogate has no UTF-8 form; a question mark is better than no report.
     page = render_report(data).encode("utf-8", "replace")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(page)
-    except OSError as error:
-        raise DataError(
-            f"{path}: the report cannot be written ({error.strerror}); choose another path."
-        ) from None
+    with written_whole(path) as temporary:
+        temporary.write_bytes(page)
 
 
 def render_report(data: ReportData) -> str:

@@ -26,12 +26,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from npugraph.data.io import write_text
-from npugraph.errors import RunError
+from npugraph.data.io import write_text, written_whole
+from npugraph.errors import RunError, cannot_write, writing
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.settings import TrainSettings
 from npugraph.version import __version__
@@ -62,9 +62,11 @@ class Run:
         """Make the folder and write all that does not change while training."""
         if (folder / "settings.json").exists():
             raise RunError(
-                f"{folder} already holds a run; continue it with --resume, or take another folder."
+                f"{folder} already holds a run; continue it with --resume, replace it with "
+                "--overwrite, or take another folder."
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         _write_vocabulary(splits.train.entities, folder / "entities.parquet")
         _write_vocabulary(splits.train.relations, folder / "relations.parquet")
         _write_facts(splits, folder / "facts.parquet")
@@ -176,7 +178,8 @@ class Run:
 
     def log(self, record: dict[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        path = self.folder / "metrics.jsonl"
+        with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -215,7 +218,8 @@ def _describe_graph(splits: Splits) -> dict[str, Any]:
 
 
 def _write_vocabulary(words: Vocabulary, path: Path) -> None:
-    pyarrow.parquet.write_table(pa.table({"label": words.labels}), path)
+    with written_whole(path) as temporary:
+        pyarrow.parquet.write_table(pa.table({"label": words.labels}), temporary)
 
 
 def _read_vocabulary(path: Path, kind: str) -> Vocabulary:
@@ -235,7 +239,8 @@ def _write_facts(splits: Splits, path: Path) -> None:
         columns["confidence"] = pa.chunked_array(
             [_confidence(graph) for graph in splits.parts().values()], pa.float64()
         )
-    pyarrow.parquet.write_table(pa.table(columns), path)
+    with written_whole(path) as temporary:
+        pyarrow.parquet.write_table(pa.table(columns), temporary)
 
 
 def _confidence(graph: KnowledgeGraph) -> pa.Array:
@@ -266,10 +271,12 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _save(tensors: Mapping[str, Tensor], record: dict[str, str], path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.partial")
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(whole, temporary, metadata=record)
-    temporary.replace(path)
+    try:
+        with written_whole(path) as temporary:
+            save_file(whole, temporary, metadata=record)
+    except SafetensorError as error:
+        raise cannot_write(path, error) from None
 
 
 def _load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

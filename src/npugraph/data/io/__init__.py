@@ -5,11 +5,18 @@ Errors name the file and the line.
 
 from npugraph.data.io.formats import TEXT, split_suffixes
 from npugraph.data.io.read import ReadOptions, find_part, read_graph, read_splits, read_table
-from npugraph.data.io.write import write_splits, write_table, write_text
+from npugraph.data.io.write import (
+    check_format,
+    write_splits,
+    write_table,
+    write_text,
+    written_whole,
+)
 
 __all__ = [
     "TEXT",
     "ReadOptions",
+    "check_format",
     "find_part",
     "read_graph",
     "read_splits",
@@ -18,4 +25,5 @@ __all__ = [
     "write_splits",
     "write_table",
     "write_text",
+    "written_whole",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +13,25 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from npugraph.data.io.formats import TEXT, looks_like_header, split_suffixes
-from npugraph.errors import DataError
+from npugraph.errors import DataError, writing
 from npugraph.graph import Splits
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Yield a place beside ``path`` to write to; it becomes ``path`` in one step at the end.
+
+    Where the writing fails or is interrupted, what stood at ``path`` stays and nothing is left
+    beside it.
+    """
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        with writing(path):
+            yield temporary
+            temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str], header: bool = False) -> None:
@@ -22,17 +41,22 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], header: bool = Fa
     """
     path = Path(path)
     suffix, compression = split_suffixes(path)
-    temporary = path.with_name(f".{path.name}.partial")
-    if suffix == ".parquet":
-        pyarrow.parquet.write_table(table, temporary)
-    elif suffix in TEXT:
+    check_format(path)
+    with written_whole(path) as temporary:
+        if suffix == ".parquet":
+            pyarrow.parquet.write_table(table, temporary)
+            return
         # A first fact such as (h, r, t) would be taken for a header, and lost.
         first = table.slice(0, 1).to_pylist()
         header = header or any(looks_like_header(list(map(str, row.values()))) for row in first)
         _write_text(table, path, temporary, compression, header)
-    else:
+
+
+def check_format(path: Path) -> None:
+    """Refuse a file that ``write_table`` could not write, by its suffix."""
+    suffix = split_suffixes(path)[0]
+    if suffix not in (*TEXT, ".parquet"):
         raise DataError(f"{path}: cannot write {suffix!r}; use .tsv, .csv or .parquet.")
-    temporary.replace(path)
 
 
 def _write_text(
@@ -71,14 +95,14 @@ def _refuse_tabs(table: pa.Table, path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file so that it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_splits(splits: Splits, folder: Path) -> None:
     """Write train, valid, test as TSV, and the names that no fact mentions, into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     for name, part in splits.parts().items():
         # A column of labels is found by its name only.
         write_table(part.to_table(), folder / f"{name}.tsv", header=part.label is not None)
