@@ -54,10 +54,12 @@ VERDICTS = {
 CLAIMS = """\
 ## What agrees with the paper, and what does not
 
-Computed from the tables below: mean MRR over seeds, perturbed filter. A comparison of two systems
-is undecided where a paired t test over the seeds gives p >= 0.05 (without correction: each line is
-one question), and a claim about all baselines cannot be confirmed until all have run. "A tenth",
-the rank correlation and the share of variance are our readings of the paper's words."""
+Computed from the tables below: mean MRR over seeds, perturbed filter. One rule holds for all
+claims: a verdict needs at least three seeds on each side. Two sides must differ by a paired t test
+over the seeds with p < 0.05 (without correction: each line is one question); a figure must lie
+further from a line that we drew than the seeds spread. All else is undecided, and a claim about all
+baselines cannot be confirmed until all have run. "A tenth", the rank correlation and the share of
+variance are our readings of the paper's words."""
 IMPOSSIBLE = """\
 ## Entries of the paper that cannot be
 

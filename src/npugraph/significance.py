@@ -6,6 +6,7 @@ Pure functions of numbers; they need no model and no graph.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -100,10 +101,17 @@ def paired_test(first: Sequence[float], second: Sequence[float]) -> PairedTest |
     spread = mean_and_deviation(differences)
     assert spread.deviation is not None
     if spread.deviation == 0:
-        statistic = math.copysign(math.inf, spread.mean) if spread.mean else 0.0
-    else:
-        statistic = spread.mean / (spread.deviation / math.sqrt(spread.count))
-    return PairedTest(spread.mean, statistic, spread.count, _two_sided(statistic, spread.count - 1))
+        statistic, p_value = math.copysign(math.inf, spread.mean), 0.0
+        if not spread.mean:
+            statistic, p_value = 0.0, 1.0
+        return PairedTest(spread.mean, statistic, spread.count, p_value)
+    from scipy.stats import ttest_rel
+
+    with warnings.catch_warnings():
+        # Differences that are all but equal are no mistake of the caller.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = ttest_rel(first, second)
+    return PairedTest(spread.mean, float(found.statistic), spread.count, float(found.pvalue))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -138,18 +146,9 @@ def smallest_significant(pairs: int, level: float) -> float:
         raise DataError(f"A paired test needs at least 2 pairs, not {pairs}.")
     if not 0 < level < 1:
         raise DataError(f"level={level} must lie between 0 and 1.")
-    from scipy.special import stdtrit
+    from scipy.stats import t
 
-    return float(-stdtrit(pairs - 1, level / 2))
-
-
-def _two_sided(statistic: float, freedom: int) -> float:
-    """Return P(|T| >= |statistic|) of Student's t."""
-    if math.isinf(statistic):
-        return 0.0
-    from scipy.special import stdtr
-
-    return min(1.0, 2 * float(stdtr(freedom, -abs(statistic))))
+    return float(t.isf(level / 2, pairs - 1))
 
 
 def _finite(values: Sequence[float], name: str) -> None:

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from npugraph.significance import PairedTest, Spread, holm, mean_and_deviation, paired_test
@@ -103,6 +103,14 @@ class Row:
     def mixed(self) -> bool:
         """Tell whether the seeds ran with different numeric sources."""
         return len(set(self.sources)) > 1
+
+    def of_one_source(self) -> Row:
+        """Return the row without the finished cells of other sources than most have."""
+        if not self.mixed:
+            return self
+        ((most, _),) = Counter(self.sources).most_common(1)
+        others = {c.key for c in self.done if self.results[c.key].get("source") != most}
+        return replace(self, cells=tuple(c for c in self.cells if c.key not in others))
 
     def figures(self, quantity: Quantity) -> dict[int, float]:
         """Return the figure of each seed that has one."""

@@ -64,7 +64,7 @@ def test_the_page_without_results_says_so(builder: ModuleType, tmp_path: Path) -
 
 def test_the_page_with_results_has_verdicts_and_figures(builder: ModuleType, store: Path) -> None:
     text, drawings = builder.page(store)
-    assert "### Agrees" in text
+    assert "### Undecided" in text
     assert "### Does not agree" in text
     names = {drawing.name for drawing in drawings}
     assert "k-sweep-negatives-fb15k-237-0.3" in names
