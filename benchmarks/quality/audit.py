@@ -33,11 +33,11 @@ from scipy.stats import spearmanr
 
 from benchmarks import common
 from benchmarks.quality.audit_tables import IN_TRAINING, PLATT, SIGMOID, SINGLE, all_tables
+from benchmarks.quality.best_bin import best_bin
 from benchmarks.quality.readings import COMMON, DROPOUT
 from npugraph.arrays import first_of_each
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.features import FEATURES
-from npugraph.auditing.statistics.class_priors import best_bin
 from npugraph.auditing.statistics.probability import DensityRatio, posterior_collected
 from npugraph.auditing.write import write_audit
 from npugraph.bench.plan import BenchPlan
@@ -145,7 +145,7 @@ def judge(found: Audit, true: Bools, arguments: argparse.Namespace) -> dict[str,
     judged = found.collected
     score, _ = single_score(found)
     beta = found.priors.beta
-    suspects = found.suspects["row"].to_numpy()
+    suspects = found.suspect_rows
     return {
         "true_share": float(true.mean()),
         "beta": beta.value,
@@ -165,8 +165,8 @@ def judge(found: Audit, true: Bools, arguments: argparse.Namespace) -> dict[str,
         "ece_others": {name: ece(p, true) for name, p in others.items()},
         **extra,
         "precision_at_budget": float((~true[suspects]).mean()),
-        "quarantined": len(found.quarantine),
-        "precision_of_quarantine": _mean(~true[found.quarantine["row"].to_numpy()]),
+        "quarantined": len(found.quarantine_rows),
+        "precision_of_quarantine": _mean(~true[found.quarantine_rows]),
     }
 
 
@@ -184,7 +184,7 @@ def judge_missing(
     sizes = found.graph.num_entities, found.graph.num_relations
     removed = TripleIndex(missing, *sizes).contains(found.proposed.facts).numpy()
     held_out = TripleIndex(test, *sizes).contains(found.proposed.facts).numpy()
-    listed = found.missing["row"].to_numpy()
+    listed = found.missing_rows
     plain = np.full(len(removed), -np.inf)
     for fold, system in enumerate(found.crossfit.systems):
         mine = found.proposed.fold == fold

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from npugraph.arrays import Floats, probabilities, same_length
-from npugraph.errors import DataError, SettingsError
+from npugraph.arrays import finite, probabilities, same_length
+from npugraph.errors import SettingsError
 
 Bins = Literal["count", "width"]
 
@@ -58,7 +58,8 @@ def average_precision(positive: ArrayLike, score: ArrayLike) -> float:
     """
     from sklearn.metrics import average_precision_score
 
-    label, value = labelled(positive, score)
+    label, value = np.asarray(positive, dtype=bool), finite(score, "score", empty=True)
+    same_length(label, value, "Labels and scores")
     return float(average_precision_score(label, value)) if label.any() else float("nan")
 
 
@@ -71,7 +72,8 @@ def precision_recall_at(positive: ArrayLike, score: ArrayLike, budget: int) -> t
     >>> precision_recall_at([True, False, True, False], [0.9, 0.8, 0.7, 0.1], budget=2)
     (0.5, 0.5)
     """
-    label, value = labelled(positive, score)
+    label, value = np.asarray(positive, dtype=bool), finite(score, "score", empty=True)
+    same_length(label, value, "Labels and scores")
     if budget < 0:
         raise SettingsError(f"budget={budget} must be at least 0.")
     chosen = np.argsort(-value, kind="stable")[:budget]
@@ -80,24 +82,10 @@ def precision_recall_at(positive: ArrayLike, score: ArrayLike, budget: int) -> t
     return precision, found / wanted if wanted else float("nan")
 
 
-def labelled(positive: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
-    """Return labels [n] and scores [n] as arrays; refuse unequal lengths and scores of nan."""
-    label: NDArray[np.bool_] = np.asarray(positive, dtype=bool)
-    value = np.asarray(score, dtype=np.float64)
-    if np.isnan(value).any():
-        raise DataError(f"score[{int(np.argmax(np.isnan(value)))}] is not a number.")
-    if label.shape != value.shape or label.ndim != 1:
-        raise DataError(
-            f"Labels and scores must be of one length; their shapes are {label.shape} and "
-            f"{value.shape}."
-        )
-    return label, value
-
-
 def reliability_curve(
     probability: ArrayLike, true: ArrayLike, *, bins: int = 15, by: Bins = "count"
 ) -> pa.Table:
-    """Return how often facts of about the same probability are true, a row a bin.
+    """Return how often facts of about the same probability are true, one row per bin.
 
     Args:
         probability: [n] in [0, 1].

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from audit_samples import anonymous, random_facts
 from npugraph.auditing import features
-from npugraph.auditing.features import FEATURES, Comparison, stored_answers
+from npugraph.auditing.features import FEATURES, Comparer, stored_answers
 from npugraph.encoders import Lookup
 from npugraph.graph import Side
 from npugraph.model import Model, System
@@ -40,9 +40,9 @@ def make_system(
     return System(table, kinds[scorer], E, R, reciprocal=reciprocal).eval()
 
 
-def compare(system: Model, size: int = E, train: Tensor = TRAIN) -> Comparison:
+def compare(system: Model, size: int = E, train: Tensor = TRAIN) -> Comparer:
     rng = torch.Generator().manual_seed(7)
-    return Comparison(system, anonymous(train, E, R), size, rng)
+    return Comparer(system, anonymous(train, E, R), size, rng)
 
 
 def literal_side(

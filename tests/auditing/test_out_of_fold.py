@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +13,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from audit_samples import FAST, anonymous, graph_of, people, random_facts, sample
-from npugraph.auditing import out_of_fold as crossfit
-from npugraph.auditing.features import FEATURES, Comparison
-from npugraph.auditing.out_of_fold import KINDS, CrossFit, cross_fit, draw_pool, make_folds
+from npugraph.auditing import AuditSettings, Thresholds
+from npugraph.auditing.features import FEATURES, Comparer
+from npugraph.auditing.folds import make_folds
+from npugraph.auditing.out_of_fold import CrossFit, fit_systems, judge_out_of_fold
+from npugraph.auditing.pools import KINDS
+from npugraph.data.corrupt import Noise, draw_pool
 from npugraph.errors import RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.recipes import get_recipe
@@ -27,6 +32,27 @@ def settings(**changes: object) -> TrainSettings:
     return make_settings(get_recipe("complex-n3").settings, {**FAST, **changes})
 
 
+def cross_fit(
+    graph: KnowledgeGraph,
+    recipe: str,
+    training: TrainSettings,
+    *,
+    report: Callable[[int, dict[str, Any]], object] | None = None,
+    out: Path | None = None,
+    **asked: Any,
+) -> CrossFit:
+    """Train and judge as an audit does."""
+    asked = {"folds": 5, "missing": 0, **asked}
+    wanted = AuditSettings(recipe=recipe, **asked)
+    folds = make_folds(graph, wanted.folds, wanted.seed)
+
+    def say(name: str, progress: dict[str, Any]) -> None:
+        if name == "epoch" and report is not None:
+            report(progress["fold"], progress)
+
+    return judge_out_of_fold(folds, fit_systems(folds, wanted, training, out, say), wanted)
+
+
 @pytest.fixture(scope="module")
 def graph() -> KnowledgeGraph:
     return sample()
@@ -34,7 +60,7 @@ def graph() -> KnowledgeGraph:
 
 @pytest.fixture(scope="module")
 def fitted(graph: KnowledgeGraph) -> CrossFit:
-    return cross_fit(graph, "complex-n3", settings(), folds=FOLDS, size=16, seed=4)
+    return cross_fit(graph, "complex-n3", settings(), folds=FOLDS, compared=16, seed=4)
 
 
 def keys(graph: KnowledgeGraph, facts: Tensor) -> list[int]:
@@ -100,7 +126,7 @@ def test_there_is_always_a_fact_to_validate_on() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pools_hold_no_collected_fact_and_are_what_they_say(
-    graph: KnowledgeGraph, kind: crossfit.Kind
+    graph: KnowledgeGraph, kind: Noise
 ) -> None:
     index = graph.index()
     facts = index.facts()[::2]
@@ -154,9 +180,10 @@ def test_a_full_graph_has_no_pool() -> None:
         assert draw_pool(every, index, kind, generator(0, "test"))[0].shape == (0, 3)
 
 
-def test_pools_are_capped(graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crossfit, "POOL", 30)
-    fitted = cross_fit(graph, "random", make_settings(get_recipe("random").settings, {}), folds=3)
+def test_pools_are_capped(graph: KnowledgeGraph) -> None:
+    few = Thresholds(pool_facts=30)
+    training = make_settings(get_recipe("random").settings, {})
+    fitted = cross_fit(graph, "random", training, folds=3, thresholds=few)
     for pool in fitted.pools.values():
         assert 15 < len(pool.facts) <= 30
 
@@ -172,7 +199,7 @@ def test_every_fact_is_judged_by_the_system_that_never_saw_it(
     assert torch.equal(fitted.collected.fold, cut.fold)
     for fold, system in enumerate(fitted.systems):
         others = cut.graph.select(cut.fold != fold)
-        comparison = Comparison(system, others, 16, generator(4, "compare", fold))
+        comparison = Comparer(system, others, 16, generator(4, "compare", fold))
         for judged in (fitted.collected, *fitted.pools.values()):
             mine = judged.fold == fold
             expected = comparison.features(judged.facts[mine])
@@ -215,7 +242,7 @@ def test_systems_differ_by_fold(fitted: CrossFit) -> None:
 
 def test_the_order_of_the_rows_changes_nothing(graph: KnowledgeGraph, fitted: CrossFit) -> None:
     turned = graph.select(torch.randperm(len(graph), generator=torch.Generator().manual_seed(1)))
-    again = cross_fit(turned, "complex-n3", settings(), folds=FOLDS, size=16, seed=4)
+    again = cross_fit(turned, "complex-n3", settings(), folds=FOLDS, compared=16, seed=4)
     assert torch.equal(again.collected.facts, fitted.collected.facts)
     assert torch.equal(again.collected.features, fitted.collected.features)
     for kind in KINDS:
@@ -232,7 +259,7 @@ def test_an_interrupted_run_goes_on(
         if fold == 1 and record["epoch"] == 2:
             raise StopError
 
-    ask = {"folds": FOLDS, "size": 16, "seed": 4, "out": tmp_path}
+    ask = {"folds": FOLDS, "compared": 16, "seed": 4, "out": tmp_path}
     with pytest.raises(StopError):
         cross_fit(graph, "complex-n3", settings(), report=stop, **ask)
     trained: list[tuple[int, int]] = []
@@ -258,7 +285,7 @@ def test_an_interrupted_run_goes_on(
     [
         ({"folds": 4}, "another graph"),
         ({"seed": 5}, "seed="),
-        ({"settings": settings(epochs=4)}, "epochs=3, not 4"),
+        ({"training": settings(epochs=4)}, "epochs=3, not 4"),
         ({"graph": graph_of(people(40))}, "another graph"),
         ({"recipe": "random"}, "recipe"),
     ],
@@ -267,7 +294,7 @@ def test_an_interrupted_run_goes_on(
 def test_a_folder_of_something_else_is_refused(
     graph: KnowledgeGraph, tmp_path: Path, changes: dict[str, object], what: str
 ) -> None:
-    ask = {"graph": graph, "recipe": "complex-n3", "settings": settings(), "folds": 3, "seed": 4}
+    ask = {"graph": graph, "recipe": "complex-n3", "training": settings(), "folds": 3, "seed": 4}
 
     def first_epoch(fold: int, record: dict[str, object]) -> None:
         raise KeyboardInterrupt
@@ -275,7 +302,7 @@ def test_a_folder_of_something_else_is_refused(
     with pytest.raises(KeyboardInterrupt):
         cross_fit(**ask, out=tmp_path, report=first_epoch)
     if changes.get("recipe") == "random":
-        changes = {**changes, "settings": make_settings(get_recipe("random").settings, {})}
+        changes = {**changes, "training": make_settings(get_recipe("random").settings, {})}
     with pytest.raises(RunError, match="fold-1 belongs to another graph, or to other") as caught:
         cross_fit(**{**ask, **changes}, out=tmp_path)
     assert what in str(caught.value)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 
+import pyarrow as pa
 import pytest
 
-from audit_samples import WRONG, rows
+from audit_samples import WRONG, graph_of, rows
 from npugraph.auditing import Audit
-from npugraph.auditing.page import _correction, health, report_data, summary, warnings
-from npugraph.auditing.statistics.class_priors import Estimate, Priors
+from npugraph.auditing.corrections import correction
+from npugraph.auditing.page import (
+    estimated_health,
+    planted_check,
+    report_data,
+    summary,
+    warnings,
+)
+from npugraph.auditing.statistics.class_priors import Interval, Priors
 from npugraph.explaining import Alternative
 from npugraph.graph import Side
 from npugraph.report import PlantedCheck, ReportData
@@ -20,7 +28,7 @@ def data(done: Audit) -> ReportData:
     return report_data(done)
 
 
-def with_priors(done: Audit, beta: Estimate, identifiable: bool = True) -> Audit:
+def with_priors(done: Audit, beta: Interval, identifiable: bool = True) -> Audit:
     priors: Priors = dataclasses.replace(
         done.priors,
         beta=beta,
@@ -85,7 +93,7 @@ def alternative(side: Side, label: str, gain: float, stored: bool) -> Alternativ
 def test_what_is_stored_already_repairs_nothing(
     better: list[tuple[Side, str, float, bool]], expected: tuple[str, str] | None
 ) -> None:
-    found = _correction([alternative(*item) for item in better])
+    found = correction([alternative(*item) for item in better])
     assert (found and (found.side, found.label)) == expected
 
 
@@ -108,19 +116,36 @@ def test_the_yield_is_the_running_sum_of_the_list(data: ReportData, done: Audit)
 
 
 def test_known_truths_are_pointed_out(done: Audit) -> None:
-    marks = frozenset(WRONG)
-    check = PlantedCheck(len(WRONG), 0, len(done.suspects))
-    data = report_data(done, planted=check, marks=marks)
-    assert data.planted == check
+    planted = graph_of(rows(), extra=("nobody",)).encode(
+        pa.table(dict(zip(("head", "relation", "tail"), zip(*WRONG, strict=True), strict=True)))
+    )
+    data = report_data(done, planted)
+    marked = 0
     for row in data.suspects:
-        assert (row.mark == "planted") == ((row.head, row.relation, row.tail) in marks)
-    marked = sum(row.mark == "planted" for row in data.suspects)
+        wrong = (row.head, row.relation, row.tail) in WRONG
+        assert (row.mark == "planted") == wrong
+        marked += wrong
+    assert data.planted == planted_check(done, planted)
+    assert data.planted == PlantedCheck(len(WRONG), marked, len(done.suspects))
     assert data.yield_curve[-1].observed == marked
+    # The probabilities are set beside what is known.
+    assert data.reliability is not None
+    assert "6 of the 198 facts were planted" in data.reliability.source
+    bins = data.reliability.bins
+    assert sum(one.count for one in bins) == len(done.collected.facts)
+    wrong = sum(one.count * (1 - one.observed.value) for one in bins)
+    assert wrong == pytest.approx(len(WRONG))
+    for one in bins:
+        assert one.observed.low <= one.observed.value <= one.observed.high
+
+
+def test_without_a_known_truth_nothing_is_checked(data: ReportData) -> None:
+    assert data.reliability is data.planted is None
 
 
 def test_health_counts_each_relation(done: Audit) -> None:
-    sure = with_priors(done, Estimate(0.9, 0.85, 0.95))
-    found = health(sure)
+    sure = with_priors(done, Interval(0.9, 0.85, 0.95))
+    found = estimated_health(sure)
     assert found.wrong is not None
     assert (found.wrong.value, found.wrong.low, found.wrong.high) == pytest.approx(
         (0.1, 0.05, 0.15)
@@ -141,8 +166,8 @@ def test_health_counts_each_relation(done: Audit) -> None:
 
 
 def test_an_unknown_share_is_not_shown_as_known(done: Audit) -> None:
-    unsure = with_priors(done, Estimate(0.9, 0.5, 1.0), identifiable=False)
-    found = health(unsure)
+    unsure = with_priors(done, Interval(0.9, 0.5, 1.0), identifiable=False)
+    found = estimated_health(unsure)
     assert found.wrong is None
     assert found.reason == "Most facts look uncollected."
     assert all(row.wrong is None for row in found.by_relation)
@@ -153,26 +178,26 @@ def test_an_unknown_share_is_not_shown_as_known(done: Audit) -> None:
 
 def test_a_wide_interval_is_said(done: Audit) -> None:
     assert "between 5.0% and 15.0%" in " ".join(
-        warnings(with_priors(done, Estimate(0.9, 0.85, 0.95)))
+        warnings(with_priors(done, Interval(0.9, 0.85, 0.95)))
     )
-    narrow = warnings(with_priors(done, Estimate(0.9, 0.89, 0.91)))
+    narrow = warnings(with_priors(done, Interval(0.9, 0.89, 0.91)))
     assert not any("only known to lie" in line for line in narrow)
 
 
 def test_missing_facts_whose_number_cannot_be_told_are_warned_of(done: Audit) -> None:
-    for share, warned in ((None, True), (Estimate(0.3, 0.2, 0.4), False)):
+    for share, warned in ((None, True), (Interval(0.3, 0.2, 0.4), False)):
         found = dataclasses.replace(done, missing_share=share)
         line = f"found again to tell how many of the {len(done.missing)} proposed missing facts"
         assert any(line in warning for warning in warnings(found)) == warned
         assert summary(found)["missing_share"] == (None if share is None else 0.3)
-        shown = health(found).missing
+        shown = estimated_health(found).missing
         assert (None if shown is None else (shown.value, shown.low, shown.high)) == share
 
 
 def test_the_end_that_is_wrong_is_passed_on_where_the_share_is_known(done: Audit) -> None:
-    found = with_priors(dataclasses.replace(done, wrong_end="tail"), Estimate(0.9, 0.89, 0.91))
-    assert health(found).wrong_end == summary(found)["wrong_end"] == "tail"
-    assert done.wrong_end is health(done).wrong_end is None
+    found = with_priors(dataclasses.replace(done, wrong_end="tail"), Interval(0.9, 0.89, 0.91))
+    assert estimated_health(found).wrong_end == summary(found)["wrong_end"] == "tail"
+    assert done.wrong_end is estimated_health(done).wrong_end is None
 
 
 def test_entities_of_one_fact_are_warned_of(done: Audit) -> None:

@@ -16,13 +16,15 @@ from npugraph.auditing import (
     Audit,
     AuditSettings,
     audit,
-    make_plan,
+    estimate_cost,
     suited_settings,
 )
-from npugraph.auditing import result as run_module
-from npugraph.auditing.settings import SEARCH
-from npugraph.auditing.statistics.class_priors import Estimate
-from npugraph.auditing.statistics.evidence import Verdict, reach_verdict
+from npugraph.auditing import run as run_module
+from npugraph.auditing.folds import make_folds
+from npugraph.auditing.presets import SEARCH, choose_training, searches
+from npugraph.auditing.result import LISTED, weigh
+from npugraph.auditing.statistics.class_priors import Interval
+from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, Vocabulary
 
@@ -39,18 +41,14 @@ def facts_of(table: pa.Table) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "added"),
-    [
-        ("suspects", "expected_wrong"),
-        ("quarantine", "expected_wrong"),
-        ("missing", "expected_true"),
-    ],
+    ("name", "columns"),
+    [("suspects", (*LISTED, "replace", "by")), ("missing", LISTED)],
 )
-def test_lists_have_their_columns_and_are_in_order(done: Audit, name: str, added: str) -> None:
+def test_lists_have_their_columns_and_are_in_order(
+    done: Audit, name: str, columns: tuple[str, ...]
+) -> None:
     table = getattr(done, name)
-    assert {*FACT, "probability", "low", "high", "score", "fold", "rank", "row", added} <= set(
-        table.column_names
-    )
+    assert table.column_names == list(columns)
     probability = table["probability"].to_numpy()
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     assert ((low <= probability) & (probability <= high)).all()
@@ -113,7 +111,7 @@ def test_a_quarantine_keeps_its_target(done: Audit) -> None:
         priors=dataclasses.replace(done.priors, identifiable=True, reason=""),
         settings=dataclasses.replace(done.settings, target_precision=target),
     )
-    wrong = 1 - known.quarantine["probability"].to_numpy()
+    wrong = 1 - known.collected.probability[known.quarantine_rows]
     assert len(wrong) >= 10
     assert wrong.mean() >= target - 1e-9
     # The next facts would miss it.
@@ -121,14 +119,17 @@ def test_a_quarantine_keeps_its_target(done: Audit) -> None:
     everything = dataclasses.replace(
         known, settings=dataclasses.replace(known.settings, target_precision=0.0)
     )
-    assert len(everything.quarantine) == len(known.collected.facts)
+    assert len(everything.quarantine_rows) == len(known.collected.facts)
+    assert everything.quarantine.equals(known.graph.to_table())
+    assert len(everything.cleaned) == 0
 
 
 def test_a_guess_puts_nothing_in_quarantine(done: Audit) -> None:
     priors = dataclasses.replace(done.priors, identifiable=False, reason="Too few facts.")
     settings = dataclasses.replace(done.settings, target_precision=0.0)
     unsure = dataclasses.replace(done, priors=priors, settings=settings)
-    assert len(unsure.quarantine) == 0
+    assert len(unsure.quarantine) == len(unsure.quarantine_rows) == 0
+    assert unsure.cleaned.equals(unsure.graph.to_table())
     assert len(unsure.suspects) == settings.budget
 
 
@@ -161,7 +162,12 @@ def test_interrupted_turned_round_and_protected_it_says_the_same(
     again = audit(turned, asked, FAST, stage=lambda n, p: stages.append((n, p.get("fold"))), **ask)
     assert ("epoch", 0) not in stages
     assert ("epoch", 2) in stages
-    assert [name for name, _ in stages if name != "epoch"] == ["training", "judging", "missing"]
+    assert [name for name, _ in stages if name != "epoch"] == [
+        "plan",
+        "training",
+        "judging",
+        "weighing",
+    ]
     for name in ("collected", "proposed"):
         one, other = getattr(done, name), getattr(again, name)
         assert torch.equal(one.facts, other.facts)
@@ -177,7 +183,7 @@ def test_interrupted_turned_round_and_protected_it_says_the_same(
         priors=dataclasses.replace(again.priors, identifiable=True, reason=""),
         settings=dataclasses.replace(asked, target_precision=0.0),
     )
-    assert len(all_of_it.quarantine) == len(done.collected.facts) - 3
+    assert len(all_of_it.quarantine_rows) == len(done.collected.facts) - 3
     assert not set(guarded) & set(facts_of(all_of_it.quarantine))
 
 
@@ -255,27 +261,33 @@ def test_a_large_graph_gets_cheap_steps() -> None:
 def test_a_plan_counts_the_trainings() -> None:
     graph, settings = sample(), AuditSettings(device="cpu")
     training = suited_settings(graph, settings)
-    plan = make_plan(graph, settings, training, measure=False)
-    assert plan.facts == len(graph.index())
-    assert plan.systems == settings.folds + len(SEARCH)
-    assert make_plan(graph, settings, training, False, {"n3": "0.1"}).systems == settings.folds
-    without = dataclasses.replace(settings, search=False)
-    assert make_plan(graph, without, training, False).systems == settings.folds
-    assert "about" not in plan.sentence()
-    timed = make_plan(graph, settings, training)
+    cost = estimate_cost(graph, settings, training, measure=False)
+    assert cost.facts == len(graph.index())
+    assert cost.systems == settings.folds
+    searched = estimate_cost(graph, settings, training, search=True, measure=False)
+    assert searched.systems == settings.folds + len(SEARCH)
+    assert "about" not in cost.sentence()
+    timed = estimate_cost(graph, settings, training)
     assert timed.seconds is not None
     assert "about" in timed.sentence()
+
+
+def test_what_is_given_is_not_searched_for() -> None:
+    graph, settings = sample(), AuditSettings(device="cpu")
+    assert searches(graph, settings)
+    assert not searches(graph, settings, {"n3": "0.1"})
+    assert not searches(graph, dataclasses.replace(settings, search=False))
+    assert not searches(graph, dataclasses.replace(settings, recipe="distmult"))
 
 
 def test_validation_chooses_among_a_few_settings() -> None:
     graph, settings = graph_of(people(12)), AuditSettings(device="cpu", folds=2)
     training = suited_settings(graph, settings, FAST)
-    chosen, tried = run_module._choose(graph, settings, training, FAST, lambda *_: None)
+    folds = make_folds(graph, settings.folds, settings.seed)
+    chosen, tried = choose_training(folds, settings, training, lambda *_: None)
     assert [values for values, _ in tried] == list(SEARCH)
     best = max(tried, key=lambda pair: pair[1])[0]
     assert chosen == dataclasses.replace(training, **best)
-    given = run_module._choose(graph, settings, training, {"n3": 0.3}, lambda *_: None)
-    assert given == (training, ())
 
 
 # Graphs
@@ -341,13 +353,13 @@ def test_a_wrong_end_is_said_where_there_is_evidence_of_wrong_facts(
     said: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def pretend(*samples: Any, **settings: Any) -> Verdict:
-        verdict = reach_verdict(*samples, **settings)
-        share = Estimate(0.9, 0.8, high)
-        priors = dataclasses.replace(verdict.priors, beta=share, identifiable=identifiable)
-        return dataclasses.replace(verdict, priors=priors, wrong_end="tail")
+    def pretend(*judged: Any) -> TruthModel:
+        model = weigh(*judged)
+        share = Interval(0.9, 0.8, high)
+        priors = dataclasses.replace(model.priors, beta=share, identifiable=identifiable)
+        return dataclasses.replace(model, priors=priors, wrong_end="tail")
 
-    monkeypatch.setattr(run_module, "reach_verdict", pretend)
+    monkeypatch.setattr(run_module, "weigh", pretend)
     found = audit(graph_of(people(12)), dataclasses.replace(QUICK, missing=0, beta=beta))
     assert found.wrong_end == said
 

@@ -62,10 +62,9 @@ def test_every_file_is_there_and_nothing_else(folder: Path) -> None:
 def test_cleaned_and_quarantine_are_the_input(folder: Path, cleaned: Audit) -> None:
     kept, taken = lines(folder / "cleaned.tsv"), lines(folder / "quarantine.tsv")
     assert Counter(kept) + Counter(taken) == Counter(rows())
-    out = {
-        tuple(row[n] for n in ("head", "relation", "tail"))
-        for row in cleaned.quarantine.to_pylist()
-    }
+    assert kept == [tuple(row.values()) for row in cleaned.cleaned.to_pylist()]
+    assert taken == [tuple(row.values()) for row in cleaned.quarantine.to_pylist()]
+    out = set(taken)
     assert len(taken) > len(out) > 2, "A repeated fact should be in quarantine."
     # In the order of the input, and a fact with all its repeats.
     assert kept == [row for row in rows() if row not in out]
@@ -96,13 +95,13 @@ def test_the_cleaned_graph_can_be_read_again(folder: Path) -> None:
 def test_lists_are_tables_with_a_header(folder: Path, cleaned: Audit) -> None:
     suspects = lines(folder / "suspects.tsv")
     named = ("head", "relation", "tail", "probability", "low", "high", "score")
-    assert suspects[0] == (*named, "replace", "by")
+    assert suspects[0] == (*named, "replace", "by") == tuple(cleaned.suspects.column_names)
     assert len(suspects) == 1 + len(cleaned.suspects)
     assert [row[0] for row in suspects[1:]] == cleaned.suspects["head"].to_pylist()
     assert {row[7] for row in suspects[1:]} <= {"head", "tail", ""}
     assert all((row[7] == "") == (row[8] == "") for row in suspects[1:])
     missing = lines(folder / "missing.tsv")
-    assert missing[0] == named
+    assert missing[0] == named == tuple(cleaned.missing.column_names)
     for row, value in zip(missing[1:], cleaned.missing["probability"].to_pylist(), strict=True):
         assert float(row[3]) == pytest.approx(value)
 
@@ -115,10 +114,12 @@ def test_the_posterior_is_complete(folder: Path, cleaned: Audit) -> None:
 
 def test_the_record_holds_figures_and_settings(folder: Path, cleaned: Audit) -> None:
     record = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
-    assert record["settings"] == dataclasses.asdict(cleaned.settings)
+    assert record["settings"] == cleaned.settings.asked()
+    thresholds = dataclasses.asdict(cleaned.settings.thresholds)
+    assert record["thresholds"] == json.loads(json.dumps(thresholds))
     assert record["training"] == dataclasses.asdict(cleaned.training)
     assert record["facts"] == len(set(rows()))
-    assert record["quarantined"] == len(cleaned.quarantine)
+    assert record["quarantined"] == len(cleaned.quarantine_rows)
     for what in ("expected_wrong", "expected_true"):
         assert record[f"{what}_low"] <= record[what] <= record[f"{what}_high"]
 

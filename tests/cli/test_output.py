@@ -23,6 +23,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from npugraph import auditing, fitting
+from npugraph.auditing import run
 from npugraph.cli import app
 from npugraph.errors import NpugraphError, OutputError
 from npugraph.training import run_folder
@@ -184,7 +185,7 @@ def test_too_little_space_is_found_before_anything_is_written(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 10, 10))
     monkeypatch.setattr(fitting, "fit", None)
-    monkeypatch.setattr(auditing, "audit", None)
+    monkeypatch.setattr(run, "fit_systems", None)
     out = tmp_path / ("x.tsv" if name in FILES else "x")
     said = refusal(*command(name, inputs, out))
     assert said.startswith(f"--out {out}: about ")

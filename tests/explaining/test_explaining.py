@@ -22,7 +22,7 @@ from npugraph.explaining import (
     Explanation,
     explain,
 )
-from npugraph.explaining.collection import FEATURES
+from npugraph.explaining.collection import FREQUENCIES
 from npugraph.graph import KnowledgeGraph, Side, TripleIndex, Vocabulary
 from npugraph.rules import mine, wilson_lower
 
@@ -404,7 +404,7 @@ def test_frequencies_leave_out_the_fact_itself(facts: set[Ids], fact: Ids) -> No
         sum((r, t) == (relation, tail) for _, r, t in others),
     ]
     found = _Frequencies(rows, 5, 2).features(torch.tensor([fact]))
-    assert found.shape == (1, len(FEATURES))
+    assert found.shape == (1, len(FREQUENCIES))
     assert found[0] == pytest.approx(np.log1p(counts))
 
 

@@ -10,6 +10,7 @@ query is ever compared with all entities.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -18,22 +19,32 @@ from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
 from npugraph.model import Model
 from npugraph.seeds import generator
 
-PER_SIDE = (
-    "score",
-    "gap_any",
-    "gap_role",
-    "above_any",
-    "above_role",
-    "answers",
-    "role_count",
-    "degree",
+
+class Column(IntEnum):
+    """The features of one question: where each stands."""
+
+    SCORE = 0
+    # The score beside that of other answers: any entity, and those of the role.
+    GAP_ANY = 1
+    GAP_ROLE = 2
+    # Which share of them scores as high.
+    ABOVE_ANY = 3
+    ABOVE_ROLE = 4
+    # How many answers the question has, how often the answer is seen in this role, and at all.
+    ANSWERS = 5
+    ROLE_COUNT = 6
+    DEGREE = 7
+
+
+FEATURES = (
+    *(f"{column.name.lower()}_{side}" for side in SIDES for column in Column),
+    "relation_count",
 )
-FEATURES = (*(f"{name}_{side}" for side in SIDES for name in PER_SIDE), "relation_count")
 # Queries that are scored against their comparison sets at once.
 CHUNK = 8192
 
 
-class Comparison:
+class Comparer:
     """Compares facts with other answers, given the facts that a system was trained on."""
 
     def __init__(
@@ -65,13 +76,13 @@ class Comparison:
         return torch.cat([*columns, counts.unsqueeze(1)], 1)
 
     def _side(self, facts: Tensor, side: Side) -> Tensor:
-        """Return the features of one question [n, len(PER_SIDE)]."""
+        """Return the features of one question [n, len(Column)]."""
         asked = facts if side == "tail" else flip(facts)
-        out = torch.zeros(len(facts), len(PER_SIDE), device=facts.device)
-        out[:, 0] = torch.cat(
+        out = torch.zeros(len(facts), len(Column), device=facts.device)
+        out[:, Column.SCORE] = torch.cat(
             [self.system.score_as(part, side) for part in torch.split(facts, 2**16)]
         )
-        out[:, 7] = torch.log1p(self.degree[asked[:, 2]].float())
+        out[:, Column.DEGREE] = torch.log1p(self.degree[asked[:, 2]].float())
         order = torch.argsort(asked[:, 1], stable=True)
         for relation, rows in _runs(asked[:, 1], order, self.num_relations):
             self._relation(relation, side, rows, asked, out)
@@ -83,8 +94,8 @@ class Comparison:
         """Fill the features of the facts ``rows`` of one relation."""
         facts, start = self.facts[side]
         own = facts[start[relation] : start[relation + 1]]
-        out[rows, 5] = torch.log1p(_count(own[:, 0], asked[rows, 0]))
-        out[rows, 6] = torch.log1p(_count(own[:, 2], asked[rows, 2]))
+        out[rows, Column.ANSWERS] = torch.log1p(_count(own[:, 0], asked[rows, 0]))
+        out[rows, Column.ROLE_COUNT] = torch.log1p(_count(own[:, 2], asked[rows, 2]))
         seen = self._seen(own, relation, side)
         among = torch.cat([self.any, seen])
         for mine in torch.split(rows[torch.argsort(asked[rows, 0], stable=True)], CHUNK):
@@ -112,14 +123,17 @@ class Comparison:
     ) -> None:
         """Fill gaps and shares from scores [b, k] of other answers; the target itself is none."""
         table = table.masked_fill(among == target.unsqueeze(1), -torch.inf)
-        score = out[rows, 0].unsqueeze(1)
-        for column, part in ((1, table[:, : len(self.any)]), (2, table[:, len(self.any) :])):
+        score = out[rows, Column.SCORE].unsqueeze(1)
+        for part, gap_at, above_at in (
+            (table[:, : len(self.any)], Column.GAP_ANY, Column.ABOVE_ANY),
+            (table[:, len(self.any) :], Column.GAP_ROLE, Column.ABOVE_ROLE),
+        ):
             counted = (part > -torch.inf).sum(1)
             level = torch.logsumexp(part, 1) - torch.log(counted.clamp(min=1).float())
             gap = torch.where(counted > 0, score.squeeze(1) - level, score.squeeze(1))
             above = (part >= score).sum(1)
-            out[rows, column] = gap
-            out[rows, column + 2] = torch.log((above + 0.5) / (counted + 1.0))
+            out[rows, gap_at] = gap
+            out[rows, above_at] = torch.log((above + 0.5) / (counted + 1.0))
 
 
 def stored_answers(facts: Tensor, queries: Tensor, entities: Tensor) -> Tensor:

@@ -3,10 +3,9 @@
 For every question that the graph answers at least once, (h, r, ?) and (?, r, t), the best few
 entities are taken that are seen in the asked role and make no collected fact. The cost is
 
-    number of questions x min(entities of the role, CAP) x width
+    number of questions x min(entities of the role, role_entities) x width
 
-multiply-adds: linear in the graph. Where a role has more than CAP entities, the most frequent are
-looked at.
+multiply-adds: linear in the graph. Where a role has more entities, the most frequent are looked at.
 """
 
 from __future__ import annotations
@@ -16,17 +15,24 @@ from torch import Tensor
 
 from npugraph.arrays import first_of_each
 from npugraph.auditing.features import stored_answers
+from npugraph.auditing.thresholds import TUNED
 from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
 from npugraph.model import Model
 
-CAP = 4096
 # Scores held at once.
 TABLE = 2**24
 
 
 @torch.no_grad()
 def propose(
-    system: Model, graph: KnowledgeGraph, part: int, parts: int, per_question: int, most: int
+    system: Model,
+    graph: KnowledgeGraph,
+    part: int,
+    parts: int,
+    *,
+    per_question: int,
+    most: int,
+    role_entities: int = TUNED.role_entities,
 ) -> Tensor:
     """Return uncollected candidates [m, 3], the most plausible of their question first.
 
@@ -35,8 +41,9 @@ def propose(
         graph: the collected facts.
         part: which questions to ask, those whose known entity is ``part`` modulo ``parts``.
         parts: into how many parts the questions are cut.
-        per_question: candidates a question at most.
+        per_question: candidates per question at most.
         most: candidates at most; those that stand out from their question's others are kept.
+        role_entities: entities of a role that are looked at.
     """
     system.eval()
     found, chance = [], []
@@ -44,11 +51,12 @@ def propose(
         facts = graph.facts if side == "tail" else flip(graph.facts)
         facts = facts[torch.argsort(facts[:, 1], stable=True)]
         counts = torch.bincount(facts[:, 1], minlength=graph.num_relations).tolist()
-        for relation, own in enumerate(torch.split(facts, counts)):
+        for own in torch.split(facts, counts):
             queries = torch.unique(own[:, 0])
             queries = queries[queries % parts == part]
             if len(queries):
-                made, value = _best(system, own, queries, relation, side, per_question)
+                role = _role(own, role_entities)
+                made, value = _best(system, own, queries, role, side, per_question)
                 found.append(made if side == "tail" else flip(made))
                 chance.append(value)
     if not found:
@@ -59,13 +67,20 @@ def propose(
     return everything[order[first_of_each(graph.index().key(everything[order]))]][:most]
 
 
+def _role(own: Tensor, most: int) -> Tensor:
+    """Return the entities that a relation's facts [n, 3] have as answers, sorted, at most some."""
+    role: Tensor
+    role, count = torch.unique(own[:, 2], return_counts=True)
+    if len(role) > most:
+        role = role[torch.argsort(count, descending=True, stable=True)[:most]].sort().values
+    return role
+
+
 def _best(
-    system: Model, own: Tensor, queries: Tensor, relation: int, side: Side, per_question: int
+    system: Model, own: Tensor, queries: Tensor, role: Tensor, side: Side, per_question: int
 ) -> tuple[Tensor, Tensor]:
     """Return the best new answers as (known, relation, answer) [m, 3] and how they stand out."""
-    role, count = torch.unique(own[:, 2], return_counts=True)
-    if len(role) > CAP:
-        role = role[torch.argsort(count, descending=True, stable=True)[:CAP]].sort().values
+    relation = int(own[0, 1])
     keep = min(per_question, len(role))
     # An entity stands in a relation to itself only where that is seen.
     loops = bool((own[:, 0] == own[:, 2]).any())

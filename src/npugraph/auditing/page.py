@@ -1,20 +1,28 @@
-"""Fill the report from an audit."""
+"""Fill the report, and the summary, from what an audit found."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from npugraph.auditing.out_of_fold import KINDS
+from npugraph.auditing.corrections import better_alternatives, correction, end_of
+from npugraph.auditing.pools import KINDS
+from npugraph.auditing.result import FACT, Findings
+from npugraph.auditing.settings import SET_BY_AUDIT
+from npugraph.auditing.statistics.review_lists import yield_curve
 from npugraph.explaining import Alternative, CollectionModel, Explanation
-from npugraph.graph import KnowledgeGraph
+from npugraph.graph import TripleIndex
+from npugraph.metrics import reliability_curve
+from npugraph.names import shorten
 from npugraph.report import (
+    INTERVAL,
     Coefficient,
-    Correction,
     Estimate,
     Evidence,
     FactRow,
@@ -23,233 +31,286 @@ from npugraph.report import (
     PlantedCheck,
     Provenance,
     RelationHealth,
+    Reliability,
+    ReliabilityBin,
     ReportData,
     Setting,
     YieldPoint,
     settings_rows,
 )
 
-if TYPE_CHECKING:
-    from npugraph.auditing.result import Audit, Judgement
-
-# A relation with fewer facts is judged by what other relations taught.
-RARE = 20
+Bools = NDArray[np.bool_]
+# Bins of the reliability curve, all of the same width.
+BINS = 10
 
 
-def report_data(
-    audit: Audit,
-    planted: PlantedCheck | None = None,
-    removed: PlantedCheck | None = None,
-    marks: frozenset[tuple[str, str, str]] = frozenset(),
-) -> ReportData:
-    """Return all that the report shows; ``marks`` are facts to point out as planted."""
-    graph = audit.crossfit.folds.graph
+def report_data(found: Findings, planted: Tensor | None = None) -> ReportData:
+    """Return all that the report shows; ``planted`` facts [n, 3] are those known to be wrong."""
+    graph = found.crossfit.folds.graph
     return ReportData(
-        graph=GraphSummary(audit.name, len(graph), graph.num_entities, graph.num_relations),
-        provenance=Provenance(
-            audit.settings.recipe, audit.settings.seed, audit.settings.folds, _settings(audit)
+        graph=GraphSummary(
+            found.name, len(found.graph.index()), graph.num_entities, graph.num_relations
         ),
-        health=health(audit),
-        suspects=_rows(audit, audit.suspects, audit.collected, True, marks),
-        missing=_rows(audit, audit.missing, audit.proposed, False, marks),
-        yield_curve=_yield(audit, marks),
-        collection=_collection(audit),
-        warnings=warnings(audit),
-        planted=planted,
-        removed=removed,
+        provenance=Provenance(
+            found.settings.recipe, found.settings.seed, found.settings.folds, _settings(found)
+        ),
+        health=estimated_health(found),
+        suspects=_suspects(found, planted),
+        missing=_missing(found),
+        reliability=None if planted is None else reliability(found, planted),
+        yield_curve=_yield(found, planted),
+        collection=_collection(found),
+        warnings=(*notes(found), *warnings(found)),
+        planted=None if planted is None else planted_check(found, planted),
     )
 
 
-def _settings(audit: Audit) -> tuple[Setting, ...]:
-    """Return the audit's settings, then those of the recipe; what both have is shown once."""
-    own = settings_rows(audit.settings)
+def _settings(found: Findings) -> tuple[Setting, ...]:
+    """Return the audit's settings, those of the recipe, what was tried, and what was tuned.
+
+    What the recipe has under a name of the audit is shown with the name of the recipe.
+    """
+    own = tuple(row for row in settings_rows(found.settings) if row.name != "thresholds")
     names = {row.name for row in own}
-    of_recipe = tuple(row for row in settings_rows(audit.training) if row.name not in names)
+    recipe = found.settings.recipe
+    of_recipe = tuple(
+        dataclasses.replace(row, name=f"{recipe}: {row.name}") if row.name in names else row
+        for row in settings_rows(found.training)
+        # The audit sets these two of its systems itself.
+        if row.name not in SET_BY_AUDIT
+    )
     tried = tuple(
         Setting("tried " + ", ".join(f"{k}={v}" for k, v in values.items()), f"{mrr:.4f}", "MRR")
-        for values, mrr in audit.chosen
+        for values, mrr in found.chosen
     )
-    return own + of_recipe + tried
+    return own + of_recipe + tried + settings_rows(found.settings.thresholds)
 
 
-def health(audit: Audit) -> Health:
+def estimated_health(found: Findings) -> Health:
     """Return the estimated shares of wrong facts, of all and by relation, and of missing ones."""
-    beta = audit.priors.beta
+    beta = found.priors.beta
     wrong = Estimate(1 - beta.value, 1 - beta.high, 1 - beta.low)
-    relation = audit.collected.facts[:, 1].numpy()
-    labels = audit.graph.relations
+    relation = found.collected.facts[:, 1].numpy()
+    labels = found.graph.relations
     rows = []
     for number in np.unique(relation):
         mine = relation == number
         value, low, high = (
-            float(1 - getattr(audit.collected, name)[mine].mean())
+            float(1 - getattr(found.collected, name)[mine].mean())
             for name in ("probability", "high", "low")
         )
-        estimate = Estimate(value, low, high) if mine.sum() >= RARE else None
+        enough = mine.sum() >= found.settings.thresholds.rare_facts
+        estimate = Estimate(value, low, high) if enough else None
         rows.append(RelationHealth(labels.label(int(number)), int(mine.sum()), estimate))
-    missing = None if audit.missing_share is None else Estimate(*audit.missing_share)
-    if audit.priors.identifiable:
-        return Health(wrong, "", tuple(rows), missing, audit.wrong_end)
+    missing = None if found.missing_share is None else Estimate(*found.missing_share)
+    if found.priors.identifiable:
+        return Health(wrong, "", tuple(rows), missing, found.wrong_end)
     unknown = tuple(dataclasses.replace(row, wrong=None) for row in rows)
-    return Health(None, audit.priors.reason, unknown, missing)
+    return Health(None, found.priors.reason, unknown, missing)
 
 
-def warnings(audit: Audit) -> tuple[str, ...]:
+def notes(found: Findings) -> tuple[str, ...]:
+    """Return sentences on what was done with the columns of the input."""
+    said = []
+    if found.graph.confidence is not None:
+        said.append(
+            "The input has a confidence for each fact. The audit does not use it: every fact "
+            "counts the same."
+        )
+    right, wrong, both = (len(getattr(found.labelled, name)) for name in ("right", "wrong", "both"))
+    if wrong:
+        said.append(
+            f"{wrong:,} facts are labelled 0, known to be wrong. No system was trained on them and "
+            "none judged them; quarantine.tsv holds them."
+        )
+    if right:
+        said.append(f"{right:,} facts are labelled 1, known to be right. They are never suspected.")
+    if both:
+        said.append(
+            f"{both:,} facts are labelled 0 in one row and 1 in another. They are judged as if "
+            "they had no label."
+        )
+    if found.protected.all():
+        said.append("Every fact that was judged is known to be right, so there are no suspects.")
+    return tuple(said)
+
+
+def warnings(found: Findings) -> tuple[str, ...]:
     """Return sentences on where the result should not be trusted."""
-    found = []
-    beta = audit.priors.beta
-    if not audit.priors.identifiable:
-        found.append(
-            f"The share of wrong facts cannot be told from this graph. {audit.priors.reason} "
+    said = []
+    beta, rare_facts = found.priors.beta, found.settings.thresholds.rare_facts
+    if not found.priors.identifiable:
+        said.append(
+            f"The share of wrong facts cannot be told from this graph. {found.priors.reason} "
             f"The probabilities take {1 - beta.value:.1%} wrong facts as a guess; trust their "
             "order, not their level. So nothing is put in quarantine; give beta if you know it."
         )
     elif beta.high - beta.low > 0.05:
-        found.append(
+        said.append(
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
             f"{1 - beta.low:.1%}; probabilities move with it."
         )
-    if len(audit.missing) and audit.missing_share is None:
-        found.append(
+    if len(found.missing) and found.missing_share is None:
+        said.append(
             "Too few held-out facts were found again to tell how many of the "
-            f"{len(audit.missing):,} proposed missing facts are true. Trust the order of that "
+            f"{len(found.missing):,} proposed missing facts are true. Trust the order of that "
             "list, not its probabilities; of a graph that lacks nothing, none is true."
         )
-    counts = np.bincount(audit.collected.facts[:, 1].numpy())
-    rare = int(((counts > 0) & (counts < RARE)).sum())
+    counts = np.bincount(found.collected.facts[:, 1].numpy())
+    rare = int(((counts > 0) & (counts < rare_facts)).sum())
     if rare:
-        found.append(
-            f"{rare} of {int((counts > 0).sum())} relations have fewer than {RARE} facts: what is "
-            "said of their facts rests on other relations."
+        said.append(
+            f"{rare} of {int((counts > 0).sum())} relations have fewer than {rare_facts} facts: "
+            "what is said of their facts rests on other relations."
         )
-    ends = torch.bincount(audit.collected.facts[:, [0, 2]].flatten())
+    ends = torch.bincount(found.collected.facts[:, [0, 2]].flatten())
     lonely = int((ends == 1).sum())
     if lonely:
-        found.append(
+        said.append(
             f"{lonely:,} of {int((ends > 0).sum()):,} entities are in one fact only. The system "
             "that judges that fact has never seen the entity, so its score is a guess."
         )
-    return tuple(found)
+    return tuple(said)
 
 
-def _rows(
-    audit: Audit,
-    table: pa.Table,
-    judged: Judgement,
-    suspects: bool,
-    marks: frozenset[tuple[str, str, str]],
-) -> tuple[FactRow, ...]:
-    rows: list[FactRow] = []
-    graph = audit.crossfit.folds.graph
-    for row in table.to_pylist():
-        fact = (row["head"], row["relation"], row["tail"])
-        evidence, correction = Evidence(), None
-        if len(rows) < audit.settings.explained:
-            found = audit.explain(judged.facts[row["row"]])
-            better = _better(found, graph)
-            evidence = sentences(found, better)
-            correction = _correction(better) if suspects else None
-        probability = Estimate(row["probability"], row["low"], row["high"])
-        mark = "planted" if fact in marks else ""
-        rows.append(FactRow(*fact, probability, row["score"], correction, evidence, mark))
+def _suspects(found: Findings, planted: Tensor | None) -> tuple[FactRow, ...]:
+    """Return the rows of the suspects; facts known to be planted are marked."""
+    graph = found.crossfit.folds.graph
+    marked = is_planted(found, planted)[found.suspect_rows]
+    rows = []
+    for place, row in enumerate(found.suspects.to_pylist()):
+        evidence, repair = Evidence(), None
+        if place < len(found.suspect_evidence):
+            explanation = found.suspect_evidence[place]
+            better = better_alternatives(explanation, graph)
+            evidence, repair = sentences(explanation, better), correction(better)
+        mark = "planted" if marked[place] else ""
+        rows.append(_row(row, evidence, correction=repair, mark=mark))
     return tuple(rows)
 
 
-def _better(found: Explanation, graph: KnowledgeGraph) -> list[Alternative]:
-    """Return the alternatives that score higher and make sense, best first.
-
-    Such an entity stands in this relation elsewhere, on the same side, and is not the other end.
-    """
-    head, relation, tail = found.ids
-    mine = graph.facts[graph.facts[:, 1] == relation]
-    better = []
-    for item in found.alternatives:
-        column, other = (0, tail) if item.side == "head" else (2, head)
-        entity = graph.entities.id(item.fact[column])
-        if item.gain > 0 and entity != other and bool((mine[:, column] == entity).any()):
-            better.append(item)
-    return sorted(better, key=lambda item: -item.gain)
+def _missing(found: Findings) -> tuple[FactRow, ...]:
+    """Return the rows of the missing facts."""
+    graph = found.crossfit.folds.graph
+    given = [sentences(one, better_alternatives(one, graph)) for one in found.missing_evidence]
+    given += [Evidence()] * (len(found.missing) - len(given))
+    return tuple(
+        _row(row, evidence) for row, evidence in zip(found.missing.to_pylist(), given, strict=True)
+    )
 
 
-def _correction(better: list[Alternative]) -> Correction | None:
-    """Return what may be meant instead: the best alternative of a side, if it is a new fact.
-
-    Where the best one of a side is stored, what was meant is there already: nothing to repair.
-    """
-    repaired: set[str] = set()
-    for item in better:
-        if not item.collected and item.side not in repaired:
-            return Correction(item.side, _end(item.fact, item.side))
-        repaired.add(item.side)
-    return None
-
-
-def _end(fact: tuple[str, str, str], side: str) -> str:
-    return fact[0 if side == "head" else 2]
+def _row(row: dict[str, Any], evidence: Evidence, **more: Any) -> FactRow:
+    probability = Estimate(row["probability"], row["low"], row["high"])
+    head, relation, tail = (row[name] for name in FACT)
+    return FactRow(head, relation, tail, probability, row["score"], evidence=evidence, **more)
 
 
 def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
     """Put an explanation, and the alternatives that fit better, into short sentences."""
+    relation = shorten(found.fact[1])
     supporting = []
     for item in found.supporting:
-        way = " and ".join(f"({', '.join(fact)})" for fact in item.ways[0]) if item.ways else ""
+        way = (
+            " and ".join(f"({', '.join(map(shorten, fact))})" for fact in item.ways[0])
+            if item.ways
+            else ""
+        )
         supporting.append(
             f"{item.rule}: holds in {item.support:,} of {item.body_count:,} cases"
             + (f"; here by {way}" if way else "")
         )
     supporting += [
-        f"{s.entity}, much like the {s.side}, also has {found.fact[1]}: {', '.join(s.values[:3])}"
+        f"{shorten(s.entity)}, much like the {s.side}, also has {relation}: "
+        f"{', '.join(map(shorten, s.values[:3]))}"
         for s in found.similar
         if s.agrees
     ]
     usual = [
-        f"{u.entity} is the {u.side} of {u.count:,} of {u.relation_count:,} other facts of "
-        f"{found.fact[1]}, and in {u.degree:,} other facts altogether"
+        f"{shorten(u.entity)} is the {u.side} of {u.count:,} of {u.relation_count:,} other facts "
+        f"of {relation}, and in {u.degree:,} other facts altogether"
         for u in found.usage
     ]
     usual += [
-        f"{_end(found.fact, side)} ranks {rank:,.10g} as the {side}, among the entities that are "
-        "not stored there"
+        f"{shorten(end_of(found.fact, side))} ranks {rank:,.10g} as the {side}, among the entities "
+        "that are not stored there"
         for side, rank in found.ranks.items()
     ]
     fitting = [
-        f"{item.side} {_end(item.fact, item.side)}" + (" (stored)" if item.collected else "")
+        f"{item.side} {shorten(end_of(item.fact, item.side))}"
+        + (" (stored)" if item.collected else "")
         for item in better
     ]
     against = tuple(item.text for item in found.contradicting)
     return Evidence(tuple(supporting), against, tuple(usual), tuple(fitting))
 
 
-def _yield(audit: Audit, marks: frozenset[tuple[str, str, str]]) -> tuple[YieldPoint, ...]:
-    """Return expected wrong facts against facts reviewed, up to the budget."""
-    table = audit.suspects
-    if not len(table):
-        return ()
-    figures = {name: 1 - table[name].to_numpy() for name in ("probability", "low", "high")}
-    wrong = {name: np.cumsum(values) for name, values in figures.items()}
-    labels = [table[name].to_pylist() for name in ("head", "relation", "tail")]
-    planted = np.cumsum([fact in marks for fact in zip(*labels, strict=True)])
-    steps = sorted({round(x) for x in np.linspace(1, len(table), 25)})
-    return tuple(
-        YieldPoint(
-            step,
-            Estimate(*(float(wrong[name][step - 1]) for name in ("probability", "high", "low"))),
-            float(planted[step - 1]) if marks else None,
-        )
-        for step in steps
+def is_planted(found: Findings, planted: Tensor | None) -> Bools:
+    """Tell which of the judged collected facts [n] are known to be planted."""
+    if planted is None:
+        return np.zeros(len(found.collected.facts), dtype=bool)
+    known = TripleIndex(planted, found.graph.num_entities, found.graph.num_relations)
+    return known.contains(found.collected.facts).numpy()
+
+
+def planted_check(found: Findings, planted: Tensor) -> PlantedCheck:
+    """Count the planted facts among the suspects."""
+    wrong = is_planted(found, planted)
+    hits = int(wrong[found.suspect_rows].sum())
+    return PlantedCheck(int(wrong.sum()), hits, len(found.suspect_rows))
+
+
+def reliability(found: Findings, planted: Tensor) -> Reliability:
+    """Return how often facts of about the same probability are true, where that is known."""
+    from scipy.stats import beta
+
+    wrong = is_planted(found, planted)
+    curve = reliability_curve(found.collected.probability, ~wrong, bins=BINS, by="width")
+    tail = (1 - INTERVAL) / 2
+    bins = []
+    for row in curve.to_pylist():
+        true = round(row["share_true"] * row["count"])
+        # The ends of Jeffreys' interval; a share of 0 or 1 is an end itself.
+        low, high = beta.ppf([tail, 1 - tail], true + 0.5, row["count"] - true + 0.5)
+        low, high = (0.0 if true == 0 else low), (1.0 if true == row["count"] else high)
+        observed = Estimate(row["share_true"], float(low), float(high))
+        bins.append(ReliabilityBin(row["mean_probability"], observed, row["count"]))
+    return Reliability(
+        tuple(bins),
+        f"Known here: {int(wrong.sum()):,} of the {len(wrong):,} facts were planted and are wrong; "
+        "the others count as true.",
     )
 
 
-def collection_model(audit: Audit) -> CollectionModel:
+def _yield(found: Findings, planted: Tensor | None) -> tuple[YieldPoint, ...]:
+    """Return expected wrong facts against facts reviewed, up to the budget."""
+    table = found.suspects
+    if not len(table):
+        return ()
+    steps = np.unique(np.round(np.linspace(1, len(table), 25)).astype(np.int64))
+    marked = is_planted(found, planted)[found.suspect_rows]
+    wrong = None if planted is None else marked
+    expected, high, low = (
+        yield_curve(table[name].to_numpy(), steps, wrong=wrong)
+        for name in ("probability", "low", "high")
+    )
+    real = [None] * len(steps) if wrong is None else expected["actual_wrong"].to_pylist()
+    columns = (one["expected_wrong"].to_pylist() for one in (expected, low, high))
+    return tuple(
+        YieldPoint(step, Estimate(*figures), None if known is None else float(known))
+        for step, known, *figures in zip(steps.tolist(), real, *columns, strict=True)
+    )
+
+
+def collection_model(found: Findings) -> CollectionModel:
     """Fit how the chance of being collected depends on how frequent the names are."""
-    graph = audit.crossfit.folds.graph
-    pool = torch.cat([audit.crossfit.pools[kind].facts for kind in KINDS])
+    graph = found.crossfit.folds.graph
+    pool = torch.cat([found.crossfit.pools[kind].facts for kind in KINDS])
     sizes = graph.num_entities, graph.num_relations
-    return CollectionModel.fit(graph.facts, pool, *sizes, seed=audit.settings.seed)
+    return CollectionModel.fit(graph.facts, pool, *sizes, seed=found.settings.seed)
 
 
-def _collection(audit: Audit) -> tuple[Coefficient, ...]:
-    model = collection_model(audit)
+def _collection(found: Findings) -> tuple[Coefficient, ...]:
+    model = collection_model(found)
     return tuple(
         Coefficient(
             name,
@@ -262,39 +323,58 @@ def _collection(audit: Audit) -> tuple[Coefficient, ...]:
     )
 
 
-def _missing_share(audit: Audit) -> dict[str, float | None]:
-    """Return the share of the true facts that are not stored; None where it cannot be told."""
-    share = audit.missing_share or (None, None, None)
-    names = ("missing_share", "missing_share_low", "missing_share_high")
-    return dict(zip(names, share, strict=True))
-
-
-def summary(audit: Audit) -> dict[str, Any]:
+def summary(found: Findings) -> dict[str, Any]:
     """Return the figures of an audit for JSON and the terminal."""
-    beta, alpha = audit.priors.beta, audit.priors.alpha
+    beta, alpha = found.priors.beta, found.priors.alpha
+    share = found.missing_share or (None, None, None)
     return {
-        "graph": audit.name,
-        "facts": len(audit.collected.facts),
-        "recipe": audit.settings.recipe,
-        "folds": audit.settings.folds,
-        "seed": audit.settings.seed,
-        "identifiable": audit.priors.identifiable,
-        "reason": audit.priors.reason,
+        "graph": found.name,
+        "facts": len(found.graph.index()),
+        "recipe": found.settings.recipe,
+        "folds": found.settings.folds,
+        "seed": found.settings.seed,
+        "identifiable": found.priors.identifiable,
+        "reason": found.priors.reason,
         "wrong_share": 1 - beta.value,
         "wrong_share_low": 1 - beta.high,
         "wrong_share_high": 1 - beta.low,
         "alpha": alpha.value,
-        "wrong_end": audit.wrong_end,
-        "noise_profile": {k: round(v, 5) for k, v in audit.profile.share.items()},
-        "suspects": len(audit.suspects),
-        "expected_wrong": float((1 - audit.suspects["probability"].to_numpy()).sum()),
-        "expected_wrong_low": float((1 - audit.suspects["high"].to_numpy()).sum()),
-        "expected_wrong_high": float((1 - audit.suspects["low"].to_numpy()).sum()),
-        "quarantined": len(audit.quarantine),
-        **_missing_share(audit),
-        "missing": len(audit.missing),
-        "expected_true": float(audit.missing["probability"].to_numpy().sum()),
-        "expected_true_low": float(audit.missing["low"].to_numpy().sum()),
-        "expected_true_high": float(audit.missing["high"].to_numpy().sum()),
-        "warnings": list(warnings(audit)),
+        "wrong_end": found.wrong_end,
+        "noise_profile": {k: round(v, 5) for k, v in found.profile.share.items()},
+        "suspects": len(found.suspects),
+        **_expected("wrong", found.suspects),
+        "quarantined": len(found.quarantine_rows) + len(found.labelled.wrong),
+        "known_wrong": len(found.labelled.wrong),
+        "known_right": len(found.labelled.right),
+        **dict(
+            zip(("missing_share", "missing_share_low", "missing_share_high"), share, strict=True)
+        ),
+        "missing": len(found.missing),
+        **_expected("true", found.missing),
+        "notes": list(notes(found)),
+        "warnings": list(warnings(found)),
     }
+
+
+def _expected(what: str, table: pa.Table) -> dict[str, float]:
+    """Return how many facts of a list should be wrong, or true, with the interval."""
+    value, low, high = (table[name].to_numpy() for name in ("probability", "low", "high"))
+    if what == "wrong":
+        value, low, high = 1 - value, 1 - high, 1 - low
+    names = (f"expected_{what}", f"expected_{what}_low", f"expected_{what}_high")
+    return {name: float(one.sum()) for name, one in zip(names, (value, low, high), strict=True)}
+
+
+def short_text(found: Findings) -> str:
+    """Return one line on an audit."""
+    wrong, interval = (
+        1 - found.priors.beta.value,
+        (1 - found.priors.beta.high, 1 - found.priors.beta.low),
+    )
+    share = f"{wrong:.1%} wrong ({interval[0]:.1%} to {interval[1]:.1%})"
+    if not found.priors.identifiable:
+        share = "share of wrong facts not identifiable"
+    return (
+        f"Audit of {shorten(found.name)}: {len(found.collected.facts):,} facts, {share}, "
+        f"{len(found.suspect_rows):,} suspects, {len(found.missing_rows):,} missing facts"
+    )

@@ -1,13 +1,11 @@
-"""Run an audit: cross-fit, noise profile, one score, priors, probabilities, lists."""
+"""What an audit found: the judged facts, and the tables a person reads."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,34 +14,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import first_of_each
-from npugraph.auditing.begun import begin
-from npugraph.auditing.features import FEATURES
-from npugraph.auditing.missing import propose
-from npugraph.auditing.out_of_fold import CrossFit, Judged, cross_fit, make_folds
-from npugraph.auditing.settings import SEARCH, AuditSettings, searches, suited_settings
-from npugraph.auditing.statistics.class_priors import Estimate, Priors
-from npugraph.auditing.statistics.evidence import Sample, Verdict, reach_verdict
+from npugraph.auditing.corrections import better_alternatives, correction
+from npugraph.auditing.folds import Labelled
+from npugraph.auditing.out_of_fold import CrossFit
+from npugraph.auditing.presets import Tried
+from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.statistics.class_priors import Interval, Priors
+from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
-from npugraph.data.sources import load_graph
 from npugraph.errors import DataError
 from npugraph.explaining import Explainer, Explanation
-from npugraph.fitting import fit
-from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
+from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.rules import RuleSet, mine
-from npugraph.seeds import number
 from npugraph.settings import TrainSettings
 
-if TYPE_CHECKING:
-    from npugraph.report import ReportData
-
-log = logging.getLogger(__name__)
-
 Floats = NDArray[np.floating]
-Stage = Callable[[str, dict[str, Any]], object]
-# Fewer facts than this cannot be judged by comparing them with one another.
-LEAST_FACTS = 50
+Ints = NDArray[np.int64]
+FACT = ("head", "relation", "tail")
+# The columns of the lists of suspect and of missing facts.
+LISTED = (*FACT, "probability", "low", "high", "score")
 
 
 @dataclass(frozen=True)
@@ -58,15 +49,79 @@ class Judgement:
     """
 
     facts: Tensor
-    fold: NDArray[np.int64]
+    fold: Ints
     score: Floats
     probability: Floats
     low: Floats
     high: Floats
 
 
+def weigh(crossfit: CrossFit, settings: AuditSettings) -> TruthModel:
+    """Learn from the judged facts and the pools how scores become probabilities."""
+    return fit_truth_model(
+        crossfit.collected.arrays(),
+        {kind: pool.arrays() for kind, pool in crossfit.pools.items()},
+        beta=settings.beta,
+        alpha=settings.alpha,
+        thresholds=settings.thresholds,
+        seed=settings.seed,
+    )
+
+
+def judge_collected(crossfit: CrossFit, model: TruthModel) -> Judgement:
+    """Return the probabilities of the collected facts."""
+    score = model.stack.collected
+    probability = model.probability(score, collected=True)
+    return Judgement(crossfit.collected.facts, crossfit.collected.fold.numpy(), score, *probability)
+
+
+def judge_missing(
+    crossfit: CrossFit, model: TruthModel, known_wrong: Tensor, settings: AuditSettings
+) -> tuple[Judgement, Interval | None]:
+    """Return facts that are not stored, judged, and the share of the true facts that they are.
+
+    Where too few held-out facts are found again to learn from, they are judged as stored ones are.
+    Facts that are known to be wrong are not proposed.
+    """
+    made = crossfit.proposed
+    facts, fold, features = made.facts, made.fold.numpy(), made.features.numpy()
+    index = crossfit.folds.graph.index()
+    stored = index.contains(facts)
+    wrong = TripleIndex(known_wrong, index.num_entities, index.num_relations)
+    # One system may find a fact by its head, another by its tail: the first one judges it.
+    first = first_of_each(index.key(facts))
+    kept = first[~(stored | wrong.contains(facts))[first]].numpy()
+    found = judge_proposals(
+        features, fold, stored.numpy(), thresholds=settings.thresholds, seed=settings.seed
+    )
+    if found is not None:
+        judged = (found.score, found.probability, found.low, found.high)
+        missing_share = found.missing_share(crossfit.folds.count)
+        return Judgement(facts[kept], fold[kept], *(v[kept] for v in judged)), missing_share
+    score = model.stack.score(features[kept], fold[kept])
+    probability = model.probability(score, collected=False)
+    return Judgement(facts[kept], fold[kept], score, *probability), None
+
+
+def protected_mask(
+    graph: KnowledgeGraph, labelled: Labelled, protected: Tensor | None
+) -> NDArray[np.bool_]:
+    """Tell which distinct facts [n] must not be suspected: those given, and those labelled 1."""
+    sizes = graph.num_entities, graph.num_relations
+    given = graph.facts[:0] if protected is None else protected
+    wrong = TripleIndex(labelled.wrong, *sizes).contains(given)
+    if bool(wrong.any()):
+        row = graph.with_facts(given[wrong][:1]).to_table().to_pylist()[0]
+        raise DataError(
+            f"The fact ({', '.join(row.values())}) is to be protected and is labelled 0, known to "
+            "be wrong; take it out of one of the two."
+        )
+    guarded = TripleIndex(torch.cat([given, labelled.right]), *sizes)
+    return guarded.contains(graph.index().facts()).numpy()
+
+
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Findings:
     """What an audit found.
 
     Attributes:
@@ -77,12 +132,13 @@ class Audit:
         crossfit: the folds, the systems and what they said.
         profile: what kind of wrong facts there seem to be.
         priors: the estimated shares of true facts.
-        collected: judgement of the distinct collected facts.
+        collected: judgement of the distinct collected facts that are not known to be wrong.
         proposed: judgement of the proposed missing facts.
+        protected: bool [n], distinct collected facts that must not be suspected.
+        labelled: what the labels of the input say.
         missing_share: share of the true facts that are not stored, or None where it cannot be told.
         wrong_end: ``head`` or ``tail`` where most wrong facts are wrong there; None where they are
             not, or where it was not told from the graph that there are any.
-        protected: bool [n], distinct collected facts that must not be suspected.
         chosen: validation MRR of each training setting that was tried.
     """
 
@@ -96,82 +152,147 @@ class Audit:
     collected: Judgement
     proposed: Judgement
     protected: NDArray[np.bool_]
-    missing_share: Estimate | None = None
+    labelled: Labelled
+    missing_share: Interval | None = None
     wrong_end: str | None = None
-    chosen: tuple[tuple[dict[str, Any], float], ...] = ()
+    chosen: Tried = ()
 
     @cached_property
     def suspects(self) -> pa.Table:
-        """The collected facts most probably wrong, at most ``budget`` of them."""
-        return find_suspect_facts(
-            self._table(self.collected),
-            self.collected.probability,
-            score=self.collected.score,
-            budget=self.settings.budget,
-            protected=self.protected,
-        )
+        """The collected facts most probably wrong, at most ``budget``: columns of suspects.tsv.
 
-    @cached_property
-    def quarantine(self) -> pa.Table:
-        """As many suspects as keep the expected share of wrong ones at the target.
-
-        None where the share of wrong facts is a guess: a guess is no reason to take facts out.
+        ``replace`` and ``by`` are the proposed correction: the side, and what to put there.
         """
-        return find_suspect_facts(
-            self._table(self.collected),
-            self.collected.probability,
-            score=self.collected.score,
-            budget=None if self.priors.identifiable else 0,
-            target_precision=self.settings.target_precision,
-            protected=self.protected,
-        )
+        found = [
+            correction(better_alternatives(one, self.crossfit.folds.graph))
+            for one in self.suspect_evidence
+        ]
+        table = self._list(self.collected, self.suspect_rows)
+        found += [None] * (len(table) - len(found))
+        for name, attribute in (("replace", "side"), ("by", "label")):
+            values = [getattr(item, attribute, None) for item in found]
+            table = table.append_column(name, pa.array(values, pa.string()))
+        return table
 
     @cached_property
     def missing(self) -> pa.Table:
-        """The uncollected facts most probably true."""
-        return find_missing_facts(
-            self._table(self.proposed),
+        """The uncollected facts most probably true: columns of missing.tsv."""
+        return self._list(self.proposed, self.missing_rows)
+
+    @cached_property
+    def quarantine(self) -> pa.Table:
+        """The input rows that cleaning takes out, as in quarantine.tsv.
+
+        They are as many suspects as keep the expected share of wrong ones at the target, and the
+        facts that are known to be wrong. Where the share of wrong facts is a guess there are no
+        suspects among them: a guess is no reason to take facts out.
+        """
+        return self.graph.to_table().filter(pa.array(self.taken_out))
+
+    @cached_property
+    def cleaned(self) -> pa.Table:
+        """The input rows that cleaning leaves, as in cleaned.tsv."""
+        return self.graph.to_table().filter(pa.array(~self.taken_out))
+
+    @cached_property
+    def posterior(self) -> pa.Table:
+        """Every input row and every proposed fact with its probability: as in posterior.parquet.
+
+        A fact that is known to be wrong has probability 0 and was judged by nobody.
+        """
+        place, known = self.place, self.place >= 0
+        stored = self.graph.to_table().select(list(FACT))
+        for name, values in _figures(self.collected).items():
+            taken = values[place]
+            if name in ("probability", "low", "high"):
+                column = pa.array(np.where(known, taken, 0.0))
+            else:
+                column = pa.array(taken, mask=None if known.all() else ~known)
+            stored = stored.append_column(name, column)
+        new = self.graph.with_facts(self.proposed.facts).to_table()
+        for name, values in _figures(self.proposed).items():
+            new = new.append_column(name, pa.array(values))
+        both = []
+        for table, collected in ((stored, True), (new, False)):
+            column = pa.array(np.full(len(table), collected))
+            both.append(
+                table.append_column("collected", column).select([*LISTED, "collected", "fold"])
+            )
+        return pa.concat_tables(both)
+
+    @cached_property
+    def suspect_rows(self) -> Ints:
+        """Places of the suspects among the distinct collected facts, most suspicious first."""
+        return self._find_suspects(budget=self.settings.budget)
+
+    @cached_property
+    def quarantine_rows(self) -> Ints:
+        """Places of the suspects in quarantine among the distinct collected facts."""
+        return self._find_suspects(
+            budget=None if self.priors.identifiable else 0,
+            target_precision=self.settings.target_precision,
+        )
+
+    @cached_property
+    def missing_rows(self) -> Ints:
+        """Places of the listed missing facts among the proposed ones, most probable first."""
+        listed = find_missing_facts(
+            _numbered(len(self.proposed.facts)),
             self.proposed.probability,
             score=self.proposed.score,
             budget=self.settings.missing,
         )
+        rows: Ints = listed["row"].to_numpy().copy()
+        return rows
+
+    def _find_suspects(self, **limits: Any) -> Ints:
+        listed = find_suspect_facts(
+            _numbered(len(self.collected.facts)),
+            self.collected.probability,
+            score=self.collected.score,
+            protected=self.protected,
+            **limits,
+        )
+        rows: Ints = listed["row"].to_numpy().copy()
+        return rows
+
+    def _list(self, judged: Judgement, rows: Ints) -> pa.Table:
+        """Return some judged facts with the columns of a list."""
+        table = self.graph.with_facts(judged.facts[rows]).to_table()
+        for name, values in _figures(judged).items():
+            table = table.append_column(name, pa.array(values[rows]))
+        return table.select(list(LISTED))
 
     @cached_property
-    def place(self) -> NDArray[np.int64]:
-        """Where the fact of each input row [n] stands among the distinct collected ones."""
-        index = self.crossfit.folds.graph.index()
-        return torch.searchsorted(index.keys, index.key(self.graph.facts)).numpy()
+    def place(self) -> Ints:
+        """Where the fact of each input row [n] stands among the distinct collected ones.
+
+        It is -1 for a fact that is known to be wrong.
+        """
+        return self.crossfit.folds.graph.index().places(self.graph.facts).numpy()
 
     @cached_property
-    def posterior(self) -> pa.Table:
-        """Every input row and every proposed fact, with its probability."""
-        rows = self._table(self.collected).take(pa.array(self.place))
-        known = rows.append_column("collected", pa.array(np.ones(len(rows), dtype=bool)))
-        new = self._table(self.proposed)
-        new = new.append_column("collected", pa.array(np.zeros(len(new), dtype=bool)))
-        columns = ("head", "relation", "tail", "p", "low", "high", "score", "collected", "fold")
-        names = [name if name != "p" else "probability" for name in columns]
-        return pa.concat_tables([known, new]).select(list(columns)).rename_columns(names)
-
-    def _table(self, judged: Judgement) -> pa.Table:
-        """Return labels and figures; the probability is ``p`` here, since lists add their own."""
-        table = self.graph.with_facts(judged.facts).to_table()
-        figures = {
-            "p": judged.probability,
-            "low": judged.low,
-            "high": judged.high,
-            "score": judged.score,
-            "fold": judged.fold + 1,
-        }
-        for name, values in figures.items():
-            table = table.append_column(name, pa.array(values))
-        return table
+    def taken_out(self) -> NDArray[np.bool_]:
+        """Which input rows [n] cleaning takes out."""
+        return np.isin(self.place, self.quarantine_rows) | (self.place < 0)
 
     @cached_property
     def rules(self) -> RuleSet:
         """Rules mined from the collected facts."""
         graph = self.crossfit.folds.graph
         return mine(graph.facts, graph.num_entities, graph.num_relations, seed=self.settings.seed)
+
+    @cached_property
+    def suspect_evidence(self) -> tuple[Explanation, ...]:
+        """The evidence on the first suspects, as many as were asked for."""
+        rows = self.suspect_rows[: self.settings.explained]
+        return tuple(self.explain(self.collected.facts[row]) for row in rows)
+
+    @cached_property
+    def missing_evidence(self) -> tuple[Explanation, ...]:
+        """The evidence on the first missing facts, as many as were asked for."""
+        rows = self.missing_rows[: self.settings.explained]
+        return tuple(self.explain(self.proposed.facts[row]) for row in rows)
 
     @cached_property
     def _explainers(self) -> tuple[Explainer, ...]:
@@ -185,201 +306,35 @@ class Audit:
         """Return the evidence about one fact, given as labels or ids.
 
         A collected fact is ranked by the system that never saw it, a proposed one by the system
-        that found it.
+        that found it; both come with their probability.
         """
         if not isinstance(fact, Tensor):
             head, relation, tail = fact
             entities, relations = self.graph.entities, self.graph.relations
             fact = torch.tensor([entities.id(head), relations.id(relation), entities.id(tail)])
-        fold = 0
+        fold: int = 0
+        probability: tuple[float | None, ...] = (None, None, None)
         for judged in (self.collected, self.proposed):
             place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
             if place:
                 fold = int(judged.fold[place[0]])
-        return self._explainers[fold].explain(fact, top=top)
-
-    def report_data(self, **known: Any) -> ReportData:
-        """Return what the report shows; ``known`` truths (planted, removed) are passed on."""
-        from npugraph.auditing.page import report_data
-
-        return report_data(self, **known)
-
-    def report(self, path: Path) -> None:
-        """Write the report, one HTML file."""
-        from npugraph.report import write_report
-
-        write_report(self.report_data(), path)
+                figures = (judged.probability, judged.low, judged.high)
+                probability = tuple(float(values[place[0]]) for values in figures)
+        found = self._explainers[fold].explain(fact, top=top)
+        value, low, high = probability
+        return dataclasses.replace(found, probability=value, low=low, high=high)
 
 
-def audit(
-    graph: KnowledgeGraph | Splits,
-    settings: AuditSettings | None = None,
-    changes: Mapping[str, Any] | None = None,
-    *,
-    protected: Tensor | None = None,
-    out: Path | None = None,
-    stage: Stage | None = None,
-) -> Audit:
-    """Find the wrong and the missing facts of a graph.
-
-    Args:
-        graph: the collected facts; the parts of a split graph are put together.
-        settings: what is asked for.
-        changes: settings of the recipe that differ from those that suit the graph's size.
-        protected: facts [m, 3] that are known to be right and are never suspected.
-        out: a folder for the systems, one run a fold; an interrupted audit goes on from there.
-        stage: called with the name of each stage and its progress.
-    """
-    settings = settings or AuditSettings()
-    whole = load_graph(graph)
-    name = whole.name or whole.source or "graph"
-    if len(whole.index()) < LEAST_FACTS:
-        raise DataError(
-            f"{name!r} holds {len(whole.index())} distinct facts; an audit compares facts with "
-            f"one another and needs at least {LEAST_FACTS}."
-        )
-
-    def say(name: str, progress: dict[str, Any]) -> None:
-        if name != "epoch":  # the training logs those
-            log.info("%s", " ".join([name, *(f"{k}={v}" for k, v in progress.items())]))
-        if stage is not None:
-            stage(name, progress)
-
-    training = suited_settings(whole, settings, changes)
-    if out is not None:
-        begin(out, whole, settings, changes or {})
-    training, chosen = _choose(whole, settings, training, changes or {}, say)
-    say("training", {"epochs": training.epochs * settings.folds})
-    fitted = cross_fit(
-        whole,
-        settings.recipe,
-        training,
-        folds=settings.folds,
-        size=settings.compared,
-        seed=settings.seed,
-        out=None if out is None else out / "folds",
-        report=lambda fold, record: say("epoch", {"fold": fold, **record}),
-    )
-    say("judging", {})
-    return _judge(name, whole, settings, training, fitted, protected, chosen, say)
+def _figures(judged: Judgement) -> dict[str, NDArray[Any]]:
+    """Return the columns that a judgement adds to its facts."""
+    return {
+        "probability": judged.probability,
+        "low": judged.low,
+        "high": judged.high,
+        "score": judged.score,
+        "fold": judged.fold + 1,
+    }
 
 
-def _choose(
-    graph: KnowledgeGraph,
-    settings: AuditSettings,
-    training: TrainSettings,
-    changes: Mapping[str, Any],
-    say: Stage,
-) -> tuple[TrainSettings, tuple[tuple[dict[str, Any], float], ...]]:
-    """On small graphs, let the validation MRR on the first fold choose among a few settings."""
-    if not searches(graph, settings, changes):
-        return training, ()
-    splits = make_folds(graph, settings.folds, settings.seed).splits(0, 0.05, settings.seed)
-    tried = []
-    for values in SEARCH:
-        say("choosing", values)
-        one = replace(training, **values, seed=number(settings.seed, "choose") % 2**31)
-        tried.append((values, fit(splits, settings.recipe, one).progress.best_mrr))
-    best = max(tried, key=lambda pair: pair[1])[0]
-    return replace(training, **best), tuple(tried)
-
-
-def _judge(
-    name: str,
-    graph: KnowledgeGraph,
-    settings: AuditSettings,
-    training: TrainSettings,
-    fitted: CrossFit,
-    protected: Tensor | None,
-    chosen: tuple[tuple[dict[str, Any], float], ...],
-    say: Stage,
-) -> Audit:
-    """Turn what the systems said into probabilities."""
-    verdict = reach_verdict(
-        _sample(fitted.collected),
-        {kind: _sample(pool) for kind, pool in fitted.pools.items()},
-        beta=settings.beta,
-        alpha=settings.alpha,
-        seed=settings.seed,
-    )
-    say("missing", {})
-    proposed, missing_share = _proposals(fitted, settings, verdict)
-    mask = np.zeros(len(fitted.collected.facts), dtype=bool)
-    if protected is not None:
-        guarded = TripleIndex(protected, graph.num_entities, graph.num_relations)
-        mask = guarded.contains(fitted.collected.facts).numpy()
-    fold, score = fitted.collected.fold.numpy(), verdict.stack.collected
-    priors = verdict.priors
-    told = settings.beta is None and priors.identifiable and priors.beta.high < 1
-    return Audit(
-        graph=graph,
-        name=name,
-        settings=settings,
-        training=training,
-        crossfit=fitted,
-        profile=verdict.profile,
-        priors=verdict.priors,
-        collected=Judgement(
-            fitted.collected.facts, fold, score, *verdict.probability(score, collected=True)
-        ),
-        proposed=proposed,
-        protected=mask,
-        missing_share=missing_share,
-        wrong_end=verdict.wrong_end if told else None,
-        chosen=chosen,
-    )
-
-
-def _sample(judged: Judged) -> Sample:
-    columns = [FEATURES.index("score_tail"), FEATURES.index("score_head")]
-    return Sample(
-        judged.features.numpy(),
-        judged.fold.numpy(),
-        judged.facts[:, 1].numpy(),
-        judged.features[:, columns].mean(1).numpy(),
-        judged.replaced.numpy(),
-    )
-
-
-def _proposals(
-    fitted: CrossFit, settings: AuditSettings, verdict: Verdict
-) -> tuple[Judgement, Estimate | None]:
-    """Return facts that are not stored, judged, and the share of the true facts that they are.
-
-    Where too few held-out facts are found again to learn from, they are judged as stored ones are.
-    """
-    facts, fold, features = _found(fitted, settings)
-    index = fitted.folds.graph.index()
-    stored = index.contains(facts)
-    # One system may find a fact by its head, another by its tail: the first one judges it.
-    first = first_of_each(index.key(facts))
-    kept = first[~stored[first]].numpy()
-    found = judge_proposals(features, fold, stored.numpy(), seed=settings.seed)
-    if found is not None:
-        judged = (found.score, found.probability, found.low, found.high)
-        missing_share = found.missing_share(len(fitted.systems))
-        return Judgement(facts[kept], fold[kept], *(v[kept] for v in judged)), missing_share
-    score = verdict.stack.score(features[kept], fold[kept])
-    probability = verdict.probability(score, collected=False)
-    return Judgement(facts[kept], fold[kept], score, *probability), None
-
-
-def _found(fitted: CrossFit, settings: AuditSettings) -> tuple[Tensor, NDArray[np.int64], Floats]:
-    """Return what each system proposes [m, 3], whose proposal it is, and the features.
-
-    A system knows nothing of the facts of its own fold: it may find them again.
-    """
-    facts, folds, features = [], [], []
-    cut = fitted.folds
-    count = cut.count if settings.missing else 0
-    for fold in range(count):
-        most = max(20 * settings.missing // count, 1000)
-        others = cut.graph.select(cut.fold != fold)
-        made = propose(fitted.systems[fold], others, fold, count, settings.per_question, most)
-        facts.append(made)
-        folds.append(torch.full((len(made),), fold))
-        comparison = fitted.comparison(fold, settings.compared, settings.seed)
-        features.append(comparison.features(made).cpu())
-    if not facts:
-        return cut.graph.facts[:0], np.zeros(0, dtype=np.int64), np.zeros((0, len(FEATURES)))
-    return torch.cat(facts), torch.cat(folds).numpy(), torch.cat(features).numpy()
+def _numbered(count: int) -> pa.Table:
+    return pa.table({"fact": np.arange(count)})

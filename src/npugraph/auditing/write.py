@@ -5,25 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
+from torch import Tensor
 
+from npugraph.auditing.page import report_data, summary
+from npugraph.auditing.result import FACT, Findings
 from npugraph.data.io import write_table, write_text
 from npugraph.errors import writing
 from npugraph.report import write_report
 from npugraph.version import __version__
 
-if TYPE_CHECKING:
-    from npugraph.auditing.result import Audit
 
-FACT = ("head", "relation", "tail")
-LISTED = (*FACT, "probability", "low", "high", "score")
-
-
-def write_audit(audit: Audit, folder: Path, **known: Any) -> dict[str, Any]:
-    """Write every file of an audit; return its summary. ``known`` truths go to the report.
+def write_audit(
+    found: Findings, folder: str | Path, *, planted: Tensor | None = None
+) -> dict[str, Any]:
+    """Write every file of an audit; return its summary.
 
     - suspects.tsv: stored facts to review, most probably wrong first;
     - missing.tsv: facts that are not stored, most probably true first;
@@ -31,66 +29,61 @@ def write_audit(audit: Audit, folder: Path, **known: Any) -> dict[str, Any]:
     - cleaned.tsv and quarantine.tsv: the input rows, cut in two by the target precision;
     - patch.json: what was taken out, and how to undo it;
     - report.html: the same for a person;
-    - audit.json: figures and settings.
-    """
-    from npugraph.auditing.page import report_data, summary
+    - audit.json: figures, settings and thresholds.
 
+    Args:
+        found: what the audit found.
+        folder: where to write.
+        planted: facts [n, 3] that are known to be wrong; the report tells how many were found.
+    """
+    folder = Path(folder)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    data = report_data(audit, **known)
-    suspects = _with_correction(audit.suspects, data.suspects)
-    write_table(suspects, folder / "suspects.tsv", header=True)
-    write_table(audit.missing.select(list(LISTED)), folder / "missing.tsv", header=True)
-    write_table(audit.posterior, folder / "posterior.parquet")
-    kept, taken = _cut(audit)
+    write_table(found.suspects, folder / "suspects.tsv", header=True)
+    write_table(found.missing, folder / "missing.tsv", header=True)
+    write_table(found.posterior, folder / "posterior.parquet")
     # Columns beyond the three would be misread without their names.
-    named = kept.num_columns > len(FACT)
-    write_table(kept, folder / "cleaned.tsv", header=named)
-    write_table(taken, folder / "quarantine.tsv", header=named)
-    write_text(folder / "patch.json", json.dumps(_patch(audit), indent=1) + "\n")
-    write_report(data, folder / "report.html")
-    result = summary(audit)
+    named = found.cleaned.num_columns > len(FACT)
+    write_table(found.cleaned, folder / "cleaned.tsv", header=named)
+    write_table(found.quarantine, folder / "quarantine.tsv", header=named)
+    write_text(folder / "patch.json", json.dumps(_patch(found), indent=1) + "\n")
+    write_report(report_data(found, planted), folder / "report.html")
+    result = summary(found)
     record = {
         "npugraph": __version__,
         **result,
-        "settings": dataclasses.asdict(audit.settings),
-        "training": dataclasses.asdict(audit.training),
+        "settings": found.settings.asked(),
+        "training": dataclasses.asdict(found.training),
+        "thresholds": dataclasses.asdict(found.settings.thresholds),
     }
     write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
     return result
 
 
-def _with_correction(table: pa.Table, rows: tuple[Any, ...]) -> pa.Table:
-    """Return the suspects with the proposed repair as two columns, empty where there is none."""
-    table = table.select(list(LISTED))
-    for name, attribute in (("replace", "side"), ("by", "label")):
-        values = [getattr(row.correction, attribute, None) for row in rows]
-        table = table.append_column(name, pa.array(values, pa.string()))
-    return table
-
-
-def _cut(audit: Audit) -> tuple[pa.Table, pa.Table]:
-    """Return the input rows to keep and those to put in quarantine, in the input's order."""
-    out = np.isin(audit.place, audit.quarantine["row"].to_numpy())
-    table = audit.graph.to_table()
-    return table.filter(pa.array(~out)), table.filter(pa.array(out))
-
-
-def _patch(audit: Audit) -> dict[str, Any]:
+def _patch(found: Findings) -> dict[str, Any]:
     """Return what cleaning does to the input, so that it can be undone or done elsewhere."""
-    out = np.isin(audit.place, audit.quarantine["row"].to_numpy())
-    rows = audit.graph.rows.numpy()[out].tolist()
     records: dict[int, list[int]] = {}
-    for place, record in zip(audit.place[out].tolist(), rows, strict=True):
+    index = found.graph.index()
+    places = index.places(found.graph.facts).numpy()[found.taken_out]
+    for place, record in zip(
+        places.tolist(), found.graph.rows.numpy()[found.taken_out].tolist(), strict=True
+    ):
         records.setdefault(place, []).append(record)
+    facts = [found.collected.facts[found.quarantine_rows], found.labelled.wrong]
+    probability = [
+        *found.collected.probability[found.quarantine_rows].tolist(),
+        *np.zeros(len(found.labelled.wrong)).tolist(),
+    ]
+    removed = [row for part in facts for row in found.graph.with_facts(part).to_table().to_pylist()]
+    numbers = [place for part in facts for place in index.places(part).tolist()]
     return {
         "what": "Facts taken out of the input. To undo, add each fact of 'removed' to cleaned.tsv "
         "as often as it has 'rows', the numbers of its records in the input.",
-        "graph": audit.name,
-        "target_precision": audit.settings.target_precision,
+        "graph": found.name,
+        "target_precision": found.settings.target_precision,
         "removed": [
-            {**{name: row[name] for name in (*FACT, "probability")}, "rows": records[row["row"]]}
-            for row in audit.quarantine.to_pylist()
+            {**row, "probability": chance, "rows": records[place]}
+            for row, chance, place in zip(removed, probability, numbers, strict=True)
         ],
         "added": [],
     }

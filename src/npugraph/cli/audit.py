@@ -16,8 +16,6 @@ from npugraph.cli.common import (
     GraphArgument,
     HeaderOption,
     JsonOption,
-    SeedOption,
-    SetOption,
     bar,
     emit,
     load_graph,
@@ -40,11 +38,14 @@ if TYPE_CHECKING:
     from npugraph.auditing import Audit, AuditSettings, Stage
     from npugraph.data.perturb import Truth
     from npugraph.graph import KnowledgeGraph
-    from npugraph.settings import TrainSettings
+    from npugraph.model import Model
 
 
+RecipeOption = Annotated[str | None, typer.Option(help="The system that judges the facts.")]
+FoldsOption = Annotated[int | None, typer.Option(help="Systems to train.", min=2)]
+BudgetOption = Annotated[int | None, typer.Option(help="Facts you are willing to review.", min=1)]
 PrecisionOption = Annotated[
-    float, typer.Option(help="Share of wrong facts wanted in the quarantine.", min=0, max=1)
+    float | None, typer.Option(help="Share of wrong facts wanted in the quarantine.", min=0, max=1)
 ]
 ProtectOption = Annotated[
     Path | None, typer.Option(help="A file of facts that are right; never suspected.")
@@ -52,21 +53,43 @@ ProtectOption = Annotated[
 BetaOption = Annotated[
     float | None, typer.Option(help="Share of true facts, if you know it.", show_default=False)
 ]
+AlphaOption = Annotated[
+    float | None,
+    typer.Option(help="Share of true facts among those not stored.", show_default=False),
+]
+DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, ...; auto takes a GPU.")]
+AuditSeedOption = Annotated[
+    int | None, typer.Option(help="Every random draw follows from it.", min=0)
+]
+AuditSetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting of the recipe, or one of the audit that the recipe does not have: "
+        "with --recipe npugraph, --set beta= is the recipe's and --beta the audit's. May be "
+        "repeated.",
+    ),
+]
 
 
 def audit(
     graph: GraphArgument = None,
     out: Annotated[Path | None, typer.Option(help="The folder to write.")] = None,
-    recipe: Annotated[str, typer.Option(help="The system that judges the facts.")] = "complex-n3",
-    folds: Annotated[int, typer.Option(help="Systems to train.", min=2)] = 5,
-    budget: Annotated[int, typer.Option(help="Facts you are willing to review.", min=1)] = 100,
-    target_precision: PrecisionOption = 0.9,
+    recipe: RecipeOption = None,
+    folds: FoldsOption = None,
+    budget: BudgetOption = None,
+    target_precision: PrecisionOption = None,
     protect: ProtectOption = None,
     beta: BetaOption = None,
-    assignments: SetOption = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...; auto takes a GPU.")] = "auto",
-    seed: SeedOption = 0,
+    alpha: AlphaOption = None,
+    assignments: AuditSetOption = None,
+    device: DeviceOption = None,
+    seed: AuditSeedOption = None,
     overwrite: OverwriteOption = False,
+    show_settings: Annotated[
+        bool, typer.Option("--show-settings", help="Print the settings, their defaults, and stop.")
+    ] = False,
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
@@ -77,9 +100,78 @@ def audit(
     Every fact is judged by a system that never saw it. The input is not changed. Without GRAPH
     some wrong facts are planted in the bundled graph, and the end says how many were found.
     An interrupted audit goes on where it stopped when the same command is given again.
+    Facts labelled 0 are known to be wrong and not trained on; facts labelled 1 are not suspected.
 
     Example: npugraph audit facts.tsv --out audit --budget 200
     """
+    given = {
+        "recipe": recipe,
+        "folds": folds,
+        "budget": budget,
+        "target_precision": target_precision,
+        "beta": beta,
+        "alpha": alpha,
+        "device": device,
+        "seed": seed,
+    }
+    settings, changes = _settings(given, assignments or [])
+    if show_settings:
+        _show_settings(settings, as_json)
+        return
+    folder = _checked(out, overwrite)
+    truth: Truth | None = None
+    more = "The same command goes on from there."
+    with stoppable(folder, more, lambda: _has_kept(folder), "audit"):
+        if graph is None:
+            whole, truth = _planted(settings.seed)
+        else:
+            whole = load_graph(graph, header, columns, delimiter)
+        guarded = None if protect is None else _read_facts(whole, protect)
+        found = _run(whole, settings, changes, guarded, folder, overwrite)
+        result = _write(found, truth, folder)
+    emit(result, as_json, lambda: _show(found, result, folder))
+
+
+def _settings(
+    given: dict[str, Any], assignments: list[str]
+) -> tuple[AuditSettings, dict[str, str]]:
+    """Make the settings of the audit and the changes of the recipe; options win over --set.
+
+    What is wrong fails here, before anything is read.
+    """
+    from npugraph.auditing import AuditSettings
+    from npugraph.auditing.settings import divide_settings
+    from npugraph.settings import parse_assignments
+
+    values = parse_assignments(assignments)
+    recipe = given["recipe"] or values.pop("recipe", AuditSettings.recipe)
+    asked, changes = divide_settings(recipe, values)
+    asked |= {name: value for name, value in given.items() if value is not None}
+    return AuditSettings(**{**asked, "recipe": recipe}), changes
+
+
+def _show_settings(settings: AuditSettings, as_json: bool) -> None:
+    """Print the settings of the audit and what was tuned."""
+    from npugraph.report import settings_rows
+
+    rows = [row for row in settings_rows(settings) if row.name != "thresholds"]
+    tuned = settings_rows(settings.thresholds)
+
+    def show() -> None:
+        columns = ("name", "value", "help")
+        for title, part in (("Settings of the audit", rows), ("What was tuned", tuned)):
+            table(title, columns, [(row.name, row.value, row.help) for row in part])
+        typer.echo(f"Those of the recipe: npugraph recipes show {settings.recipe}")
+
+    record = {
+        "settings": settings.asked(),
+        "thresholds": dataclasses.asdict(settings.thresholds),
+    }
+    emit(record, as_json, show)
+
+
+def _checked(out: Path | None, overwrite: bool) -> Path:
+    """Return the folder to write; refuse what cannot be one before any work is done."""
     from npugraph.errors import SettingsError
 
     if out is None:
@@ -87,28 +179,7 @@ def audit(
     check_folder(out)
     if overwrite:
         check_ours(out, "audit")
-    from npugraph.settings import parse_assignments
-
-    given = {
-        "recipe": recipe,
-        "folds": folds,
-        "budget": budget,
-        "target_precision": target_precision,
-        "beta": beta,
-        "device": device,
-        "seed": seed,
-    }
-    settings, changes = _settings(given, parse_assignments(assignments or []))
-    truth: Truth | None = None
-    with stoppable(out, "The same command goes on from there.", lambda: _has_kept(out), "audit"):
-        if graph is None:
-            whole, truth = _planted(seed)
-        else:
-            whole = load_graph(graph, header, columns, delimiter)
-        guarded = None if protect is None else _read_facts(whole, protect)
-        found = _run(whole, settings, changes, guarded, out, overwrite)
-        result = _write(found, truth, out)
-    emit(result, as_json, lambda: _show(found, result, out))
+    return out
 
 
 def _run(
@@ -121,14 +192,17 @@ def _run(
 ) -> Audit:
     """Say what is about to be done, and do it."""
     from npugraph.auditing import audit as run
-    from npugraph.auditing import make_plan, suited_settings
 
-    training = suited_settings(graph, settings, changes)
-    say(make_plan(graph, settings, training, changes=changes).sentence())
-    check_space(out, _bytes_on_disk(graph, settings, training))
-    if overwrite:
-        clear_folder(out, "audit")
-    with _stages(settings) as stage:
+    with _stages(settings) as show:
+
+        def stage(name: str, progress: dict[str, Any]) -> None:
+            if name == "plan":
+                say(progress["cost"].sentence())
+                check_space(out, progress["cost"].disk)
+                if overwrite:
+                    clear_folder(out, "audit")
+            show(name, progress)
+
         return run(graph, settings, changes, protected=protected, out=out, stage=stage)
 
 
@@ -137,49 +211,17 @@ def _has_kept(out: Path) -> bool:
     return any(out.glob("folds/*/last.safetensors"))
 
 
-def _bytes_on_disk(graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings) -> int:
-    """Estimate what an audit writes: one run per fold, and its lists."""
-    weights = 8 * getattr(training, "d", 128) * (graph.num_entities + graph.num_relations)
-    facts = graph.to_table().nbytes + graph.entities.labels.nbytes
-    return int(settings.folds * (4 * weights + facts) + 3 * weights + 5 * facts + 2**21)
-
-
 def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:
     """Write the audit's files; return its figures, with what was planted where that is known."""
     from npugraph.auditing import write_audit
+    from npugraph.auditing.page import planted_check
 
-    known = {} if truth is None else _check(found, truth)
-    result = write_audit(found, out, **known)
-    if truth is not None:
-        result["planted"] = dataclasses.asdict(known["planted"])
+    # Only now is the truth looked at.
+    planted = None if truth is None else truth.planted
+    result = write_audit(found, out, planted=planted)
+    if planted is not None:
+        result["planted"] = dataclasses.asdict(planted_check(found, planted))
     return {**result, "out": str(out)}
-
-
-def _settings(
-    given: dict[str, Any], assignments: dict[str, str]
-) -> tuple[AuditSettings, dict[str, str]]:
-    """Cut --set into settings of the audit and settings of the recipe."""
-    import typing
-
-    from npugraph.auditing import AuditSettings
-    from npugraph.errors import SettingsError, nearest
-    from npugraph.recipes import get_recipe
-    from npugraph.settings import make_settings, parse_value
-
-    hints = typing.get_type_hints(AuditSettings)
-    changes = {name: value for name, value in assignments.items() if name not in hints}
-    for name in assignments.keys() - changes.keys():
-        given[name] = parse_value(name, assignments[name], hints[name])
-    # What is wrong fails here, before anything is read.
-    settings = AuditSettings(**given)
-    kind = get_recipe(settings.recipe).settings
-    names = [*hints, *(field.name for field in dataclasses.fields(kind))]
-    for name in changes:
-        if name not in names:
-            hint = nearest(name, names) or f" Known: {', '.join(names)}."
-            raise SettingsError(f"There is no setting {name!r}.{hint}")
-    make_settings(kind, changes)
-    return settings, changes
 
 
 def _planted(seed: int) -> tuple[KnowledgeGraph, Truth]:
@@ -235,18 +277,6 @@ def _stages(settings: AuditSettings) -> Iterator[Stage]:
         yield stage
 
 
-def _check(found: Audit, truth: Truth) -> dict[str, Any]:
-    """Compare the review list with the planted facts: only now is the truth looked at."""
-    from npugraph.report import PlantedCheck
-
-    labels = found.graph.with_facts(truth.planted).to_table()
-    columns = ("head", "relation", "tail")
-    marks = frozenset(zip(*(labels[name].to_pylist() for name in columns), strict=True))
-    listed = zip(*(found.suspects[name].to_pylist() for name in columns), strict=True)
-    hits = sum(fact in marks for fact in listed)
-    return {"planted": PlantedCheck(len(marks), hits, len(found.suspects)), "marks": marks}
-
-
 def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     columns = ("head", "relation", "tail", "P(true)", "90% interval")
     table("Probably wrong", columns, _listed(found.suspects, 15))
@@ -255,16 +285,17 @@ def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     typer.echo("")
     for line in _lines(result):
         typer.echo(line)
-    for warning in result["warnings"]:
-        typer.echo(f"note: {warning}")
+    for line in (*result["notes"], *result["warnings"]):
+        typer.echo(f"note: {line}")
     typer.echo(f"All of it is in {out}; open {out / 'report.html'} in a browser.")
 
 
 def _listed(facts: pa.Table, count: int) -> list[list[str]]:
-    from npugraph.report.formats import percent
+    from npugraph.names import percent, shorten
 
     return [
-        [row["head"], row["relation"], row["tail"], percent(row["probability"])]
+        [shorten(row[name]) for name in ("head", "relation", "tail")]
+        + [percent(row["probability"])]
         + [f"{percent(row['low'])} to {percent(row['high'])}"]
         for row in facts.slice(0, count).to_pylist()
     ]
@@ -318,7 +349,8 @@ def explain(
 ) -> None:
     """Show the evidence for and against one fact, stored or not.
 
-    With the folder of an audit, a stored fact is ranked by the system that never saw it.
+    With the folder of an audit, a stored fact is ranked by the system that never saw it, and the
+    probability is that of the audit. With a run folder, it is that of the recipe, where it has one.
 
     Example: npugraph explain audit Austria borders Japan
     """
@@ -327,29 +359,45 @@ def explain(
     from npugraph.explaining import explain as find
     from npugraph.fitting import load
 
-    folder, whole = _folder_of(run, (head, relation, tail))
+    judged = _judged(run, (head, relation, tail))
+    folder = run if judged is None else run / "folds" / f"fold-{judged.get('fold') or 1}"
     fitted = load(folder, device)
     graph = fitted.splits.train
-    if whole:
+    if judged is not None:
         graph = graph.with_facts(fitted.splits.all_facts())
     ids = [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
-    where = fitted.system.device
-    found = find(graph, torch.tensor(ids), score_all=fitted.system.score_all, top=top, device=where)
+    fact, where = torch.tensor(ids), fitted.system.device
+    found = find(graph, fact, score_all=fitted.system.score_all, top=top, device=where)
+    if judged is None:
+        probability = _probability(fitted.system, fact, found.stored)
+        found = dataclasses.replace(found, probability=probability)
+    elif judged:
+        figures = {name: judged[name] for name in ("probability", "low", "high")}
+        found = dataclasses.replace(found, **figures)
     emit(found.to_dict(), as_json, lambda: typer.echo(found.to_text()))
 
 
-def _folder_of(run: Path, fact: tuple[str, str, str]) -> tuple[Path, bool]:
-    """Return the run folder that should judge a fact, and whether all its parts are evidence."""
+def _judged(run: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
+    """Return the row of a fact in an audit's posterior, empty where it was not judged.
+
+    None where the folder is no audit's.
+    """
     import pyarrow.compute as pc
     import pyarrow.parquet
 
     if not (run / "audit.json").is_file():
-        return run, False
-    stored = pyarrow.parquet.read_table(run / "posterior.parquet")
-    same = pc.and_kleene(
-        pc.and_kleene(pc.equal(stored["head"], fact[0]), pc.equal(stored["relation"], fact[1])),
-        pc.equal(stored["tail"], fact[2]),
-    )
-    rows = stored.filter(same)
-    fold = rows["fold"][0].as_py() if len(rows) else 1
-    return run / "folds" / f"fold-{fold}", True
+        return None
+    same = (pc.field("head") == fact[0]) & (pc.field("relation") == fact[1])
+    same = same & (pc.field("tail") == fact[2])
+    rows = pyarrow.parquet.read_table(run / "posterior.parquet", filters=same).to_pylist()
+    return rows[0] if rows else {}
+
+
+def _probability(system: Model, fact: Tensor, stored: bool) -> float | None:
+    """Return the probability that a system of its own gives a fact [3], where it has one."""
+    import torch
+
+    with torch.no_grad():
+        fact = fact.unsqueeze(0).to(system.device)
+        found = system.probability(fact, torch.tensor([stored], device=system.device))
+    return None if found is None else float(found[0])

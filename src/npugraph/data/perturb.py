@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,13 +21,13 @@ import pyarrow.csv
 import torch
 from torch import Tensor
 
-from npugraph.arrays import first_of_each
+from npugraph.data.corrupt import Noise as Noise
+from npugraph.data.corrupt import draw_false_facts
 from npugraph.data.io import write_splits, write_table, write_text
 from npugraph.errors import DataError, SettingsError
-from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, distinct_tails, flip
+from npugraph.graph import Splits, TripleIndex
 from npugraph.seeds import generator
 
-Noise = Literal["random", "one-sided", "typed", "wrong-tail"]
 TRUTH_COLUMNS = ["head", "relation", "tail", "kind"]
 
 # Train and valid facts in the paper's table of datasets. They do not follow from its own text.
@@ -54,10 +53,7 @@ class PerturbSettings:
 
     Attributes:
         rate: share of the merged facts that are flipped (``ptb_rate``), in [0, 1).
-        noise: where a planted fact comes from. ``random``: head, relation and tail are drawn
-            evenly from the whole space of triples; ``one-sided``: a true fact with its head or
-            tail replaced by any entity; ``typed``: replaced by an entity that the graph has in
-            that place of that relation; ``wrong-tail``: as ``one-sided``, but always the tail.
+        noise: where a planted fact comes from, a kind of :mod:`npugraph.data.corrupt`.
         added_share: share of the flips that plant a false fact; the rest remove a true one.
         train_share: share of the perturbed facts that become train; the rest become valid.
         seed: every draw follows from it.
@@ -109,7 +105,10 @@ def perturb(splits: Splits, settings: PerturbSettings | None = None) -> tuple[Sp
     num_removed = changed - num_added
     order = torch.randperm(len(merged), generator=generator(settings.seed, "remove"))
     removed, kept = order[:num_removed], order[num_removed:]
-    planted = _plant(splits, merged, num_added, settings)
+    known = TripleIndex(
+        torch.cat([merged, splits.test.facts]), splits.num_entities, splits.num_relations
+    )
+    planted = draw_false_facts(merged, known, num_added, settings.noise, settings.seed)
     facts = torch.cat([merged[kept], planted])
     if confidence is not None:
         # A planted fact looks like any other: its confidence is drawn from the given ones.
@@ -135,60 +134,6 @@ def _merge(splits: Splits) -> tuple[Tensor, Tensor | None]:
     confidence = torch.empty(len(index), dtype=given.dtype)
     confidence[torch.searchsorted(index.keys, index.key(facts))] = given
     return index.facts(), confidence
-
-
-def _plant(splits: Splits, merged: Tensor, wanted: int, settings: PerturbSettings) -> Tensor:
-    """Draw ``wanted`` distinct facts that are in no part of the graph."""
-    rng = generator(settings.seed, "plant")
-    true = TripleIndex(
-        torch.cat([merged, splits.test.facts]), splits.num_entities, splits.num_relations
-    )
-    draw = _drawer(settings.noise, merged, splits.train)
-    found = merged[:0]
-    for _ in range(200):
-        if len(found) == wanted:
-            return found
-        drawn = draw(2 * (wanted - len(found)) + 16, rng)
-        drawn = torch.cat([found, drawn[~true.contains(drawn)]])
-        found = drawn[first_of_each(true.key(drawn))][:wanted]
-    raise DataError(
-        f"Only {len(found)} of {wanted} false facts could be found with noise "
-        f"{settings.noise!r}: the graph is too dense for that; try another noise or a lower rate."
-    )
-
-
-def _drawer(
-    noise: Noise, merged: Tensor, graph: KnowledgeGraph
-) -> Callable[[int, torch.Generator], Tensor]:
-    """Return a function that draws candidate false facts: (count, generator) to [count, 3]."""
-    num_entities, num_relations = graph.num_entities, graph.num_relations
-
-    def any_triple(count: int, rng: torch.Generator) -> Tensor:
-        ends = (num_entities, num_relations, num_entities)
-        return torch.stack([torch.randint(n, (count,), generator=rng) for n in ends], dim=1)
-
-    # By slot (head, tail): the entities seen there, relation after relation.
-    sizes = (num_entities, num_relations)
-    seen = [distinct_tails(rows, *sizes) for rows in (flip(merged), merged)]
-
-    def corrupted(count: int, rng: torch.Generator) -> Tensor:
-        facts = merged[torch.randint(len(merged), (count,), generator=rng)]
-        slot = torch.randint(2, (count,), generator=rng)
-        if noise == "wrong-tail":
-            slot = torch.ones_like(slot)
-        chance = torch.rand(count, generator=rng, dtype=torch.float64)
-        if noise != "typed":
-            new = (chance * num_entities).long()
-        else:
-            heads, tails = (
-                entities[start[facts[:, 1]] + (chance * size[facts[:, 1]]).long()]
-                for entities, start, size in seen
-            )
-            new = torch.where(slot == 0, heads, tails)
-        facts[torch.arange(count), 2 * slot] = new
-        return facts
-
-    return any_triple if noise == "random" else corrupted
 
 
 def describe(splits: Splits, truth: Truth, settings: PerturbSettings, base: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from npugraph.metrics import auroc
 from npugraph.rules.edges import Bools, Floats, Ints, check_facts
 from npugraph.seeds import number
 
-FEATURES = ("relation facts", "head facts", "tail facts", "head in relation", "tail in relation")
+FREQUENCIES = ("relation facts", "head facts", "tail facts", "head in relation", "tail in relation")
 HELD_OUT = 0.2
 
 
@@ -141,7 +141,7 @@ class CollectionModel:
         held_out = auroc(y[test] == 1, x[test] @ weights)
         weights, intercept = _regress(x, y)
         return cls(
-            FEATURES,
+            FREQUENCIES,
             weights,
             weights / scale * np.log(2),
             intercept,

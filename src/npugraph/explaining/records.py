@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from npugraph.graph import Side
+from npugraph.names import percent, shorten
 
 Labels = tuple[str, str, str]
 ContradictionKind = Literal["functional", "type", "asymmetric", "loop", "unconfirmed"]
@@ -24,7 +25,7 @@ class Supporting:
         support: other instances that are stored.
         body_count: other instances.
         sampled: whether the two counts are of a sample.
-        ways: the stored facts that make the body true here, one entry a way.
+        ways: the stored facts that make the body true here, one entry per way.
     """
 
     rule: str
@@ -142,6 +143,9 @@ class Explanation:
         corrections: what may be meant instead: for each side the best stored and the best new
             alternative that score above the fact, highest gain first.
         attended: facts the model looked at, heaviest first.
+        probability: that the fact is true, where it was judged, else None.
+        low: lower end of its 90% interval, where there is one.
+        high: upper end.
     """
 
     fact: Labels
@@ -156,6 +160,9 @@ class Explanation:
     alternatives: tuple[Alternative, ...]
     corrections: tuple[Alternative, ...]
     attended: tuple[Attended, ...]
+    probability: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -164,7 +171,7 @@ class Explanation:
     def to_text(self) -> str:
         """Return lines for the terminal."""
         state = "stored" if self.stored else "not stored"
-        lines = [f"{_words(self.fact)}  [{state}]"]
+        lines = [f"{_words(self.fact)}  [{state}]", *self._probability_lines()]
         sections = [
             ("For it", self._supporting_lines() or ["  no rule fires"]),
             ("Against it", self._contradicting_lines() or ["  nothing found"]),
@@ -178,6 +185,14 @@ class Explanation:
             if content:
                 lines += [title, *content]
         return "\n".join(lines)
+
+    def _probability_lines(self) -> list[str]:
+        if self.probability is None:
+            return []
+        line = f"Probability of being true: {percent(self.probability)}"
+        if self.low is not None and self.high is not None:
+            line += f" (90% interval {percent(self.low)} to {percent(self.high)})"
+        return [line]
 
     def _supporting_lines(self) -> list[str]:
         lines = []
@@ -196,16 +211,17 @@ class Explanation:
 
     def _usage_lines(self) -> list[str]:
         return [
-            f"  {u.side} {u.entity}: in {u.count:,} of {u.relation_count:,} other facts of "
-            f"{self.fact[1]} ({u.share:.1%}), more than {u.percentile:.0%} of its {u.side}s; "
-            f"in {u.degree:,} other facts"
+            f"  {u.side} {shorten(u.entity)}: in {u.count:,} of {u.relation_count:,} other facts "
+            f"of {shorten(self.fact[1])} ({u.share:.1%}), more than {u.percentile:.0%} of its "
+            f"{u.side}s; in {u.degree:,} other facts"
             for u in self.usage
         ]
 
     def _similar_lines(self) -> list[str]:
         return [
-            f"  {s.similarity:.3f}  like the {s.side}, {s.entity}: "
-            f"{', '.join(s.values) or 'nothing stored'}{'  (agrees)' if s.agrees else ''}"
+            f"  {s.similarity:.3f}  like the {s.side}, {shorten(s.entity)}: "
+            f"{', '.join(map(shorten, s.values)) or 'nothing stored'}"
+            f"{'  (agrees)' if s.agrees else ''}"
             for s in self.similar
         ]
 
@@ -221,7 +237,7 @@ class Explanation:
 
 
 def _words(fact: Labels) -> str:
-    return f"({', '.join(fact)})"
+    return f"({', '.join(map(shorten, fact))})"
 
 
 def _alternative_line(item: Alternative) -> str:

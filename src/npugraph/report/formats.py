@@ -4,27 +4,8 @@ from __future__ import annotations
 
 import math
 
+from npugraph.names import percent as percent
 from npugraph.report.data import Estimate
-
-
-def percent(share: float, exact: bool = False) -> str:
-    """Write a share in [0, 1].
-
-    An estimate is never certain, so its ends are written as bounds; a share that was counted
-    (``exact``) may well be 0 or 1.
-
-    >>> percent(0.0312), percent(0.5), percent(0.0), percent(0.99999), percent(1, exact=True)
-    ('3.1%', '50%', '<0.1%', '>99.9%', '100%')
-    """
-    value = 100 * share
-    if exact and share in (0, 1):
-        return f"{value:.0f}%"
-    if value < 0.1:
-        return "<0.1%"
-    if value > 99.9:
-        return ">99.9%"
-    # One decimal matters near the ends only.
-    return f"{value:.1f}%" if value < 9.95 or value >= 90.05 else f"{value:.0f}%"
 
 
 def percent_range(estimate: Estimate) -> str:

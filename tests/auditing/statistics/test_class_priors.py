@@ -7,12 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from npugraph.auditing.statistics.class_priors import (
-    Priors,
-    PriorSettings,
-    best_bin,
-    estimate_priors,
-)
+from npugraph.auditing.statistics.class_priors import Priors, estimate_priors
+from npugraph.auditing.thresholds import Thresholds
 from npugraph.errors import DataError, SettingsError
 
 
@@ -80,11 +76,11 @@ def test_priors_are_found_and_lie_in_their_intervals(beta: float, alpha: float) 
 
 def test_the_bootstrap_alone_covers_as_stated() -> None:
     """Without allowance for bias, on data without bias, 90% intervals hold about 90%."""
-    settings = PriorSettings(mismatch=0.0, unknown=0.0, thresholds=(0.3,), resamples=300)
+    thresholds = Thresholds(prior_mismatch=0.0, unknown=0.0, prior_ends=(0.3,), prior_resamples=300)
     inside = []
     for seed in range(60):
         made = make(seed, 0.9, 0.0, facts=1500)
-        beta = estimate(made, settings=settings).beta
+        beta = estimate(made, thresholds=thresholds).beta
         inside.append(beta.low <= 0.9 <= beta.high)
     assert 0.78 <= np.mean(inside) <= 0.99
 
@@ -92,27 +88,25 @@ def test_the_bootstrap_alone_covers_as_stated() -> None:
 def test_allowances_for_bias_are_what_they_say() -> None:
     """Only k2 is uncertain where alpha is given as 0: beta = 1 - k2, so each term can be read."""
     made = make(6, 0.95, 0.0)
-    bare = estimate(made, alpha=0.0, settings=PriorSettings(mismatch=0.0, unknown=0.0)).beta
-    wide = estimate(made, alpha=0.0, settings=PriorSettings(mismatch=0.2, unknown=0.0)).beta
+    bare = estimate(made, alpha=0.0, thresholds=Thresholds(prior_mismatch=0.0, unknown=0.0)).beta
+    wide = estimate(made, alpha=0.0, thresholds=Thresholds(prior_mismatch=0.2, unknown=0.0)).beta
     assert wide.value == pytest.approx(bare.value)
     assert 1 - wide.low == pytest.approx(1.2 * (1 - bare.low))
     assert 1 - wide.high == pytest.approx(0.8 * (1 - bare.high))
-    both = estimate(made, alpha=0.0, settings=PriorSettings(mismatch=0.2, unknown=0.01)).beta
+    both = estimate(made, alpha=0.0, thresholds=Thresholds(prior_mismatch=0.2, unknown=0.01)).beta
     assert both.value == pytest.approx(bare.value + 0.005)
     assert both.low == pytest.approx(wide.low)
     assert both.high == pytest.approx(wide.high + 0.01)
 
 
 def test_ranks_within_relations_beat_pooled_scores() -> None:
-    errors = {"groups": 0.0, "pooled": 0.0, "best bin": 0.0}
+    errors = {"groups": 0.0, "pooled": 0.0}
     for seed in range(5):
         made = make(seed, 0.95, 0.02)
         pooled = estimate_priors(made.collected, made.uncollected)
         errors["groups"] += abs(estimate(made).beta.value - made.beta)
         errors["pooled"] += abs(pooled.beta.value - made.beta)
-        errors["best bin"] += abs(best_bin(made.collected, made.uncollected)[0] - made.beta)
     assert errors["groups"] < errors["pooled"]
-    assert errors["groups"] < errors["best bin"]
 
 
 def test_unknown_true_facts_make_the_priors_unidentifiable() -> None:
@@ -173,55 +167,14 @@ def test_given_priors_override() -> None:
     other = estimate(made, alpha=0.05)
     assert other.alpha == (0.05, 0.05, 0.05)
     assert other.beta.value == pytest.approx(0.95, abs=0.01)
-    # A given beta overrules the doubt, and moves the groups with it.
+    # A given beta overrules the doubt.
     assert estimate_priors([1.0, 2.0], [0.0], beta=0.9).identifiable
-    assert one.groups is not None
-    assert both.groups is not None
-    rows = one.groups["collected"].to_numpy()
-    for priors, beta in ((one, 0.95), (both, 0.7)):
-        assert priors.groups is not None
-        mean = np.average(priors.groups["beta"].to_numpy(), weights=rows)
-        assert mean == pytest.approx(beta, abs=0.02)
-
-
-def test_groups_follow_their_own_wrong_facts() -> None:
-    made = make(2, 0.93, 0.01, facts=20_000)
-    priors = estimate(made)
-    table = priors.groups
-    assert table is not None
-    assert table["group"].to_pylist() == list(range(20))
-    assert table["collected"].to_pylist() == np.bincount(made.collected_group).tolist()
-    assert table["uncollected"].to_pylist() == np.bincount(made.uncollected_group).tolist()
-    truth = np.array([made.true[made.collected_group == g].mean() for g in range(20)])
-    own = np.abs(table["beta"].to_numpy() - truth).mean()
-    assert own < 0.5 * np.abs(priors.beta.value - truth).mean()
-    low, high = table["beta_low"].to_numpy(), table["beta_high"].to_numpy()
-    assert ((low <= truth) & (truth <= high)).mean() >= 0.8
-    beta, alpha = priors.of_groups([3, 99])
-    assert beta.tolist() == [table["beta"][3].as_py(), priors.beta.value]
-    assert alpha[1] == priors.alpha.value
-    assert (table["beta"].to_numpy() > table["alpha"].to_numpy()).all()
-
-
-def test_equal_groups_are_drawn_together() -> None:
-    """Where relations do not differ, their estimates must not either: the noise is shrunk away."""
-    rng = np.random.default_rng(5)
-    group = rng.integers(0, 50, 5000)
-    true = rng.random(5000) < 0.95
-    scores = np.where(true, rng.normal(6, 1, 5000), rng.normal(0, 1, 5000))
-    others = rng.normal(0, 1, 25_000)
-    priors = estimate_priors(
-        scores, others, collected_group=group, uncollected_group=np.repeat(group, 5)
-    )
-    assert priors.groups is not None
-    own = np.array([true[group == g].mean() for g in range(50)])
-    assert priors.groups["beta"].to_numpy().std() < 0.5 * own.std()
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     made = make(3, 0.95, 0.02, facts=1000)
     assert estimate(made).beta == estimate(made).beta
-    assert estimate(made).beta != estimate(made, settings=PriorSettings(seed=1)).beta
+    assert estimate(made).beta != estimate(made, seed=1).beta
 
 
 def test_monotone_changes_of_the_scores_change_nothing() -> None:
@@ -230,28 +183,6 @@ def test_monotone_changes_of_the_scores_change_nothing() -> None:
         made, collected=np.exp(made.collected / 9), uncollected=np.exp(made.uncollected / 9)
     )
     assert estimate(made).beta == estimate(bent).beta
-
-
-def slow_best_bin(positive: list[float], unlabeled: list[float]) -> float:
-    best, answer = np.inf, np.nan
-    for c in sorted(positive):
-        share_p = np.mean([p >= c for p in positive])
-        share_u = np.mean([u >= c for u in unlabeled])
-        slack = np.sqrt(np.log(40) / 2 / len(unlabeled)) + np.sqrt(np.log(40) / 2 / len(positive))
-        bound = share_u / share_p + 1.01 * slack / share_p
-        if bound < best:
-            best, answer = bound, share_u / share_p
-    return min(answer, 0.98)
-
-
-def test_best_bin_is_its_formula() -> None:
-    rng = np.random.default_rng(1)
-    high, low = rng.normal(2, 1, 60).round(1), rng.normal(0, 1, 80).round(1)
-    k1 = slow_best_bin(high.tolist(), low.tolist())
-    k2 = slow_best_bin((-low).tolist(), (-high).tolist())
-    beta, alpha = best_bin(high, low)
-    assert beta == pytest.approx((1 - k2) / (1 - k1 * k2))
-    assert alpha == pytest.approx(k1 * beta)
 
 
 def test_mistakes_are_sentences() -> None:
@@ -271,14 +202,14 @@ def test_mistakes_are_sentences() -> None:
     with pytest.raises(SettingsError, match="must be above alpha"):
         estimate_priors([1.0], [1.0], beta=0.1, alpha=0.2)
     for wrong in (
-        {"thresholds": ()},
-        {"thresholds": (0.2, 0.1)},
-        {"thresholds": (0.0, 0.1)},
+        {"prior_ends": ()},
+        {"prior_ends": (0.2, 0.1)},
+        {"profile_ends": (0.0, 0.1)},
         {"level": 1.0},
-        {"mismatch": 1.0},
-        {"resamples": 0},
+        {"prior_mismatch": 1.0},
+        {"prior_resamples": 0},
         {"unknown": -0.1},
         {"level_within": 0.9},
     ):
         with pytest.raises(SettingsError):
-            PriorSettings(**wrong)  # type: ignore[arg-type]
+            Thresholds(**wrong)  # type: ignore[arg-type]

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from npugraph.auditing.statistics import evidence as module
-from npugraph.auditing.statistics.class_priors import Estimate, Priors
+from npugraph.auditing.statistics.class_priors import Interval, Priors
 from npugraph.auditing.statistics.evidence import (
-    Sample,
-    Verdict,
-    agree,
+    FactArrays,
+    TruthModel,
+    fit_truth_model,
+    mean_priors,
     profile_pools,
-    reach_verdict,
 )
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.probability import DensityRatio
 from npugraph.auditing.statistics.stacking import Stack
+from npugraph.auditing.thresholds import TUNED
 from npugraph.errors import DataError
 from npugraph.metrics import auroc, ece
 
@@ -26,14 +27,16 @@ KINDS = ("random", "one-sided", "typed")
 CENTRES = {"true": (6.0, 6.0), "random": (0.0, 0.0), "one-sided": (0.0, 3.5), "typed": (3.5, 0.0)}
 
 
-def draw(kinds: np.ndarray, rng: np.random.Generator) -> Sample:
+def draw(kinds: np.ndarray, rng: np.random.Generator) -> FactArrays:
     """Draw facts of the given kinds; their plain score is the mean of the two features."""
     features = rng.normal(size=(len(kinds), 2)) + np.array([CENTRES[k] for k in kinds])
     fold, relation = (rng.integers(0, size, len(kinds)) for size in (2, 5))
-    return Sample(features, fold, relation, features.mean(1))
+    return FactArrays(features, fold, relation, features.mean(1))
 
 
-def made(kind: str, beta: float, seed: int, facts: int = 2000) -> tuple[Sample, np.ndarray, dict]:
+def made(
+    kind: str, beta: float, seed: int, facts: int = 2000
+) -> tuple[FactArrays, np.ndarray, dict]:
     rng = np.random.default_rng(seed)
     true = rng.random(facts) < beta
     pools = {k: draw(np.repeat(k, facts), rng) for k in KINDS}
@@ -43,7 +46,7 @@ def made(kind: str, beta: float, seed: int, facts: int = 2000) -> tuple[Sample, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_priors_and_probabilities_are_right_for_every_kind(kind: str) -> None:
     collected, true, pools = made(kind, 0.94, seed=1)
-    verdict = reach_verdict(collected, pools)
+    verdict = fit_truth_model(collected, pools)
     assert max(verdict.profile.weight, key=verdict.profile.weight.__getitem__) == kind
     beta = verdict.priors.beta
     assert beta.value == pytest.approx(true.mean(), abs=0.015)
@@ -58,7 +61,7 @@ def test_priors_and_probabilities_are_right_for_every_kind(kind: str) -> None:
 
 def test_the_same_seed_gives_the_same_verdict() -> None:
     collected, _, pools = made("random", 0.95, seed=2, facts=150)
-    one, two, other = (reach_verdict(collected, pools, seed=seed) for seed in (3, 3, 4))
+    one, two, other = (fit_truth_model(collected, pools, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.stack.collected, two.stack.collected)
     assert one.priors.beta == two.priors.beta
     assert one.profile == two.profile
@@ -69,7 +72,7 @@ def test_the_same_seed_gives_the_same_verdict() -> None:
 
 def test_a_given_beta_stands() -> None:
     collected, _, pools = made("random", 0.95, seed=4, facts=300)
-    priors = reach_verdict(collected, pools, beta=0.8, alpha=0.01).priors
+    priors = fit_truth_model(collected, pools, beta=0.8, alpha=0.01).priors
     assert priors.beta == (0.8, 0.8, 0.8)
     assert priors.alpha == (0.01, 0.01, 0.01)
 
@@ -77,28 +80,28 @@ def test_a_given_beta_stands() -> None:
 def test_a_missing_kind_and_a_missing_fold_are_no_obstacle() -> None:
     collected, true, pools = made("random", 0.9, seed=5, facts=500)
     empty = pools["typed"].select(np.zeros(500, dtype=bool))
-    verdict = reach_verdict(collected, {"random": pools["random"], "typed": empty})
+    verdict = fit_truth_model(collected, {"random": pools["random"], "typed": empty})
     assert verdict.profile.weight == {"random": 1.0, "typed": 0.0}
     assert verdict.priors.beta.value == pytest.approx(true.mean(), abs=0.03)
     # A pool that has no facts of one fold.
     kept = pools["random"].fold != 0
     part = pools["random"].select(kept)
-    verdict = reach_verdict(collected, {"random": pools["random"], "one-sided": part})
+    verdict = fit_truth_model(collected, {"random": pools["random"], "one-sided": part})
     assert np.isfinite(verdict.stack.collected).all()
 
 
 def ended(
     wrong: tuple[str, ...], seed: int, facts: int = 4000, beta: float = 0.95
-) -> tuple[Sample, np.ndarray, dict]:
+) -> tuple[FactArrays, np.ndarray, dict]:
     """Make facts that are wrong at one end or another: feature 0 tells heads, feature 1 tails."""
     rng = np.random.default_rng(seed)
 
-    def at(end: np.ndarray) -> Sample:
+    def at(end: np.ndarray) -> FactArrays:
         features = rng.normal(size=(len(end), 2)) + 6.0
         features[end == 0, 0] -= 5.0
         features[end == 2, 1] -= 5.0
         fold, relation = (rng.integers(0, size, len(end)) for size in (2, 5))
-        return Sample(features, fold, relation, features.mean(1), end)
+        return FactArrays(features, fold, relation, features.mean(1), end)
 
     true = rng.random(facts) < beta
     place = rng.choice([{"head": 0, "tail": 2}[end] for end in wrong], facts)
@@ -109,7 +112,7 @@ def ended(
 @pytest.mark.parametrize("end", ["head", "tail"])
 def test_wrong_facts_at_one_end_are_told_and_counted(end: str) -> None:
     collected, true, pools = ended((end,), seed=1)
-    verdict = reach_verdict(collected, pools)
+    verdict = fit_truth_model(collected, pools)
     assert verdict.wrong_end == end
     assert set(verdict.profile.weight) == {"one-sided, head", "one-sided, tail"}
     assert verdict.profile.weight[f"one-sided, {end}"] > 0.95
@@ -118,7 +121,7 @@ def test_wrong_facts_at_one_end_are_told_and_counted(end: str) -> None:
     assert beta.low <= true.mean() <= beta.high
     assert beta.value == pytest.approx(true.mean(), abs=0.01)
     # Without the ends half of the pool hides what there is.
-    blind = reach_verdict(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
+    blind = fit_truth_model(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
     assert blind.wrong_end is None
     assert abs(blind.priors.beta.value - true.mean()) > 2 * abs(beta.value - true.mean())
 
@@ -145,7 +148,9 @@ def test_when_an_end_is_named(
 ) -> None:
     share = {"x, head": head, "x, tail": tail, "random": random}
     profile = NoiseProfile(share, share)
-    assert module._wrong_end(profile, {"x, head": "head", "x, tail": "tail"}, by_whole) == end
+    assert (
+        module._wrong_end(profile, {"x, head": "head", "x, tail": "tail"}, by_whole, TUNED) == end
+    )
 
 
 def test_a_pool_is_cut_only_by_ends_that_it_has() -> None:
@@ -170,8 +175,8 @@ def test_a_pool_is_cut_only_by_ends_that_it_has() -> None:
 
 def test_pools_stay_whole_where_both_ends_are_wrong() -> None:
     collected, _, pools = ended(("head", "tail"), seed=2)
-    verdict = reach_verdict(collected, pools)
-    whole = reach_verdict(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
+    verdict = fit_truth_model(collected, pools)
+    whole = fit_truth_model(collected, {k: replace(p, replaced=None) for k, p in pools.items()})
     assert verdict.wrong_end is None
     assert verdict.priors.beta == whole.priors.beta
     np.testing.assert_array_equal(verdict.stack.collected, whole.stack.collected)
@@ -184,7 +189,7 @@ def test_features_that_tell_nothing_are_called_so() -> None:
         for kind, pool in pools.items()
     }
     blank = replace(collected, features=np.zeros((300, 2)), score=np.zeros(300))
-    verdict = reach_verdict(blank, flat)
+    verdict = fit_truth_model(blank, flat)
     assert not verdict.priors.identifiable
     for values in verdict.probability(verdict.stack.collected, collected=True):
         assert ((values >= 0) & (values <= 1)).all()
@@ -194,23 +199,23 @@ def test_a_dozen_facts_are_too_few_and_say_so() -> None:
     collected, _, pools = made("random", 1.0, seed=7, facts=12)
     fold = np.arange(12) % 3
     small = {kind: replace(pool, fold=fold) for kind, pool in pools.items()}
-    verdict = reach_verdict(replace(collected, fold=fold), small)
+    verdict = fit_truth_model(replace(collected, fold=fold), small)
     assert not verdict.priors.identifiable
     assert "Only 12 collected facts" in verdict.priors.reason
     with pytest.raises(DataError, match="at least two folds"):
-        reach_verdict(replace(collected, fold=np.zeros(12, dtype=np.int64)), small)
+        fit_truth_model(replace(collected, fold=np.zeros(12, dtype=np.int64)), small)
 
 
-def by_hand(beta: Estimate, alpha: Estimate, unknown: float) -> Verdict:
+def by_hand(beta: Interval, alpha: Interval, unknown: float) -> TruthModel:
     """Return a verdict with log rho = score."""
     ratio = DensityRatio(np.array([0.0]), np.array([0.0]), slope=1.0)
-    return Verdict(
+    return TruthModel(
         NoiseProfile({}, {}), Stack({}, np.zeros(0), {}), Priors(beta, alpha, True), ratio, unknown
     )
 
 
 def test_a_probability_is_its_formula_with_a_floor() -> None:
-    beta, alpha = Estimate(0.9, 0.85, 0.95), Estimate(0.1, 0.05, 0.15)
+    beta, alpha = Interval(0.9, 0.85, 0.95), Interval(0.1, 0.05, 0.15)
     verdict = by_hand(beta, alpha, unknown=0.02)
     middle, low, high = verdict.probability(np.log([1e-6, 1.0]), collected=True)
     # The floor is 0.1 / 0.9 + 0.02; at rho = 1 the posterior is beta itself.
@@ -226,14 +231,14 @@ def test_a_probability_is_its_formula_with_a_floor() -> None:
 
 
 def test_two_estimates_are_averaged_where_both_can_be_told() -> None:
-    alpha = Estimate(0.0, 0.0, 0.0)
-    one = Priors(Estimate(0.96, 0.94, 0.98), alpha, True)
-    two = Priors(Estimate(0.90, 0.89, 0.91), alpha, True)
-    both = agree(one, two)
+    alpha = Interval(0.0, 0.0, 0.0)
+    one = Priors(Interval(0.96, 0.94, 0.98), alpha, True)
+    two = Priors(Interval(0.90, 0.89, 0.91), alpha, True)
+    both = mean_priors(one, two)
     assert both.beta == pytest.approx((0.93, 0.90, 0.96))
     assert both.alpha == alpha
-    assert agree(one, replace(two, identifiable=False)) is one
+    assert mean_priors(one, replace(two, identifiable=False)) is one
     doubtful = replace(one, identifiable=False, reason="Why.")
-    assert agree(doubtful, two) is doubtful
-    near = agree(one, Priors(Estimate(0.95, 0.92, 0.97), alpha, True))
+    assert mean_priors(doubtful, two) is doubtful
+    near = mean_priors(one, Priors(Interval(0.95, 0.92, 0.97), alpha, True))
     assert near.beta == pytest.approx((0.955, 0.93, 0.975))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from npugraph.auditing.statistics.noise_kinds import noise_profile
+from npugraph.auditing.thresholds import Thresholds
 from npugraph.errors import DataError
 
 KINDS = ("random", "one-sided", "typed")
@@ -13,6 +14,9 @@ KINDS = ("random", "one-sided", "typed")
 CENTRES = {"true": (7.0, 7.0), "random": (0.0, 0.0), "one-sided": (0.0, 4.0), "typed": (4.0, 0.0)}
 
 Pools = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+FEW = Thresholds(profile_facts=200)
 
 
 def draw(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -55,11 +59,11 @@ def test_clean_facts_have_next_to_no_wrong_ones() -> None:
 
 def test_the_same_seed_gives_the_same_profile_and_numbers_of_folds_do_not_matter() -> None:
     features, fold, pools = made({"typed": 0.04}, seed=4, facts=300)
-    first = noise_profile(features, fold, pools, most=200, seed=5)
-    assert noise_profile(features, fold, pools, most=200, seed=5) == first
-    assert noise_profile(features, fold, pools, most=200, seed=6) != first
+    first = noise_profile(features, fold, pools, thresholds=FEW, seed=5)
+    assert noise_profile(features, fold, pools, thresholds=FEW, seed=5) == first
+    assert noise_profile(features, fold, pools, thresholds=FEW, seed=6) != first
     renamed = {kind: (x, 2 * of_fold + 6) for kind, (x, of_fold) in pools.items()}
-    assert noise_profile(features, 2 * fold + 6, renamed, most=200, seed=5) == first
+    assert noise_profile(features, 2 * fold + 6, renamed, thresholds=FEW, seed=5) == first
 
 
 def test_a_kind_without_facts_in_both_halves_gets_nothing() -> None:

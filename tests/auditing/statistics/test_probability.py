@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from npugraph.auditing.statistics.probability import (
     DensityRatio,
-    GroupedDensityRatio,
     positions,
     posterior_collected,
     posterior_uncollected,
@@ -126,32 +125,11 @@ def test_bad_weights_and_methods_are_refused() -> None:
         DensityRatio.fit([1.0], [1.0], method="isotonik")  # type: ignore[arg-type]
 
 
-def test_groups_follow_the_pooled_ratio_when_small_and_their_own_when_large() -> None:
-    rng = np.random.default_rng(3)
-    high = np.concatenate([rng.normal(3, 1, 20_000), rng.normal(0, 1, 5)])
-    low = np.concatenate([rng.normal(0, 1, 20_000), rng.normal(0, 1, 5)])
-    group = np.repeat([0, 7], [20_000, 5])
-    ratio = GroupedDensityRatio.fit(high, low, group, group, strength=500)
-    own, weight = ratio.own[0]
-    assert weight == pytest.approx(20_000 / 20_500)
-    assert ratio.own[7][1] == pytest.approx(5 / 505)
-    at = np.array([0.0, 1.5, 3.0])
-    np.testing.assert_allclose(ratio(at, [0, 0, 0]), own(at), rtol=0.1)
-    np.testing.assert_allclose(ratio(at, [7, 7, 7]), ratio.pooled(at), rtol=0.1)
-    # A group nobody has seen gets exactly the pooled ratio.
-    np.testing.assert_allclose(ratio(at, [9, 9, 9]), ratio.pooled(at))
-    expected = np.exp(weight * own.log(at) + (1 - weight) * ratio.pooled.log(at))
-    np.testing.assert_allclose(ratio(at, [0, 0, 0]), expected)
-
-
 def test_groups_must_fit_their_scores() -> None:
     with pytest.raises(DataError, match="same length"):
-        GroupedDensityRatio.fit([1.0, 2.0], [1.0], [0], [0])
+        rows_by_group([0], [1.0, 2.0], "scores")
     with pytest.raises(DataError, match="whole numbers"):
-        GroupedDensityRatio.fit([1.0], [1.0], [0.5], [0])
-    with pytest.raises(SettingsError, match="strength"):
-        GroupedDensityRatio.fit([1.0], [1.0], [0], [0], strength=0)
-    assert GroupedDensityRatio.fit([1.0], [1.0], [0], [0])([], []).tolist() == []
+        rows_by_group([0.5], [1.0], "scores")
 
 
 def test_rows_by_group_keeps_row_order() -> None:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.class_priors import Estimate
-from npugraph.auditing.statistics.recovery import LEAST_STORED, Recovery, judge_proposals
+from npugraph.auditing.statistics.class_priors import Interval
+from npugraph.auditing.statistics.recovery import Recovery, judge_proposals
+from npugraph.auditing.thresholds import TUNED
 from npugraph.metrics import auroc, ece
 
 FOLDS = 4
@@ -82,7 +83,7 @@ def test_equal_seeds_give_equal_judgements() -> None:
 
 def test_too_few_found_again_say_nothing() -> None:
     features, fold, _, stored = proposals(7, 0.3, count=4000)
-    few = stored & (np.cumsum(stored) < LEAST_STORED)
+    few = stored & (np.cumsum(stored) < TUNED.least_found)
     assert judge_proposals(features, fold, few) is None
     none = np.zeros((0, 3)), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     assert judge_proposals(*none) is None
@@ -97,7 +98,7 @@ def test_the_share_of_missing_facts_follows_from_the_counts(
     held_out = stored / folds
     share = held_out / (held_out + missing)
     nothing = np.zeros(0)
-    made = Recovery(nothing, nothing, nothing, nothing, Estimate(share, 0.5 * share, share))
+    made = Recovery(nothing, nothing, nothing, nothing, Interval(share, 0.5 * share, share))
     found = made.missing_share(folds)
     assert found.value == pytest.approx(missing / (stored + missing))
     assert found.low <= found.value <= found.high

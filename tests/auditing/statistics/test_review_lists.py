@@ -178,7 +178,7 @@ def test_mistakes_are_sentences() -> None:
         find_suspect_facts(facts, [0.5, 0.5], protected=np.array([True]))
     with pytest.raises(DataError, match="must be bool, not int64"):
         find_suspect_facts(facts, [0.5, 0.5], protected=np.array([1, 0]))
-    with pytest.raises(DataError, match=r"probability\[1\] is not a number"):
+    with pytest.raises(DataError, match=r"probability\[1\] is nan"):
         find_missing_facts(facts, [0.5, np.nan])
     with pytest.raises(DataError, match=r"probability\[0\] is 1.5"):
         find_missing_facts(facts, [1.5, 0.0])
@@ -190,5 +190,5 @@ def test_mistakes_are_sentences() -> None:
         find_suspect_facts(facts, [0.5, 0.5], target_precision=2)
     with pytest.raises(SettingsError, match="whole numbers"):
         yield_curve([0.5], [0.5])
-    with pytest.raises(DataError, match="one length"):
+    with pytest.raises(DataError, match="same length"):
         average_precision([True], [0.5, 0.5])

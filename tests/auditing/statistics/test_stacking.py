@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npugraph.auditing.statistics.stacking import SMALL, mixed_pool, stack
+from npugraph.auditing.statistics.stacking import mixed_pool, stack
+from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.errors import DataError
 
 EVEN = {"near": 0.5, "far": 0.5}
@@ -60,18 +61,24 @@ def test_no_fact_is_judged_by_a_model_that_saw_its_fold() -> None:
 
 def test_scores_repeat_and_agree_with_those_stored() -> None:
     features, fold, pools = made(3, facts=250)
-    found, again = (stack(features, fold, pools, EVEN, most=150, seed=4) for _ in range(2))
+    found, again = (
+        stack(features, fold, pools, EVEN, thresholds=Thresholds(score_facts=150), seed=4)
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(found.collected, again.collected)
     np.testing.assert_array_equal(found.score(features, fold), found.collected)
     for kind, (x, of_fold) in pools.items():
         np.testing.assert_array_equal(found.score(x, of_fold), found.pools[kind])
-    other = stack(features, fold, pools, EVEN, most=150, seed=5)
+    other = stack(features, fold, pools, EVEN, thresholds=Thresholds(score_facts=150), seed=5)
     assert not np.array_equal(found.collected, other.collected)
 
 
 def test_a_sample_of_the_rows_is_enough() -> None:
     features, fold, pools = made(5, facts=800)
-    whole, part = (stack(features, fold, pools, EVEN, most=most) for most in (10_000, 300))
+    whole, part = (
+        stack(features, fold, pools, EVEN, thresholds=Thresholds(score_facts=most))
+        for most in (10_000, 300)
+    )
     assert np.corrcoef(whole.collected, part.collected)[0, 1] > 0.75
 
 
@@ -100,7 +107,7 @@ def test_a_mixed_pool_is_in_proportion_and_without_repeats(
     weight = {str(k): raw[k] / total for k in range(len(sizes))}
     pools = {str(k): np.zeros(size) for k, size in enumerate(sizes)}
     places = mixed_pool(pools, weight, np.random.default_rng(seed))
-    large = [k for k in pools if weight[k] >= SMALL]
+    large = [k for k in pools if weight[k] >= TUNED.small_kind]
     size = min((len(pools[k]) / weight[k] for k in large), default=0.0)
     for kind, chosen in places.items():
         assert len(np.unique(chosen)) == len(chosen)

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.class_priors import (
-    Estimate,
-    Priors,
-    PriorSettings,
-    estimate_priors,
-)
+from npugraph.auditing.statistics.class_priors import Interval, Priors, estimate_priors
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
 from npugraph.auditing.statistics.probability import (
     DensityRatio,
@@ -25,6 +21,7 @@ from npugraph.auditing.statistics.probability import (
     posterior_uncollected,
 )
 from npugraph.auditing.statistics.stacking import Stack, mixed_pool, stack
+from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
@@ -34,18 +31,17 @@ Ints = NDArray[np.int64]
 PLAIN_KIND = "one-sided"
 # The ends of a fact by their place in it.
 ENDS = {0: "head", 2: "tail"}
-# The ends are told apart where so many times more wrong facts are at one end than elsewhere, ...
-ONE_ENDED = 4.0
-# ... or where more are, and cut pools find so many times more wrong facts than whole ones.
-FOUND_MORE = 1.5
-# Fewer wrong facts than this share of all say nothing about ends.
-LEAST_SHARE = 0.005
-# A pool with fewer facts of an end is not cut.
-LEAST_OF_AN_END = 0.1
+
+
+class _Asked(TypedDict):
+    """What every step is given."""
+
+    thresholds: Thresholds
+    seed: int
 
 
 @dataclass(frozen=True)
-class Sample:
+class FactArrays:
     """Facts as arrays.
 
     Attributes:
@@ -63,9 +59,9 @@ class Sample:
     score: Floats
     replaced: Ints | None = None
 
-    def select(self, kept: NDArray[np.bool_]) -> Sample:
+    def select(self, kept: NDArray[np.bool_]) -> FactArrays:
         """Return the facts that are ``kept`` [n]."""
-        return Sample(
+        return FactArrays(
             self.features[kept],
             self.fold[kept],
             self.relation[kept],
@@ -75,8 +71,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the evidence says, and how to turn scores into probabilities.
+class TruthModel:
+    """What the features say, and how scores become probabilities.
 
     Attributes:
         profile: what kind of wrong facts there seem to be.
@@ -91,7 +87,7 @@ class Verdict:
     stack: Stack
     priors: Priors
     ratio: DensityRatio
-    unknown: float = PriorSettings.unknown / 2
+    unknown: float = TUNED.unknown / 2
     wrong_end: str | None = None
 
     def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
@@ -125,14 +121,15 @@ class Verdict:
         return (middle if collected else (low + high) / 2), low, high
 
 
-def reach_verdict(
-    collected: Sample,
-    pools: Mapping[str, Sample],
+def fit_truth_model(
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
     *,
     beta: float | None = None,
     alpha: float | None = None,
+    thresholds: Thresholds = TUNED,
     seed: int = 0,
-) -> Verdict:
+) -> TruthModel:
     """Judge collected facts against pools of uncollected ones, by kind of wrong fact.
 
     Returns the profile, one score, the priors and how scores become probabilities.
@@ -142,15 +139,16 @@ def reach_verdict(
         pools: by kind, uncollected facts.
         beta: known share of true facts among the collected ones, or None.
         alpha: known share of true facts among the uncollected ones, or None.
+        thresholds: what was tuned.
         seed: every draw follows from it.
     """
-    pools, profile, wrong_end = profile_pools(collected, pools, seed)
-    stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, seed=seed)
+    pools, profile, wrong_end = profile_pools(collected, pools, thresholds, seed)
+    asked: _Asked = {"thresholds": thresholds, "seed": seed}
+    stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, **asked)
     rng = np.random.default_rng(number(seed, "pool"))
-    places = mixed_pool(stacked.pools, profile.weight, rng)
+    places = mixed_pool(stacked.pools, profile.weight, rng, thresholds)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
-    settings = PriorSettings(seed=seed)
-    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, settings=settings)
+    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, **asked)
     plain = pools.get(_name(PLAIN_KIND, wrong_end), pools.get(PLAIN_KIND))
     if beta is None and plain is not None and len(plain.score):
         other = estimate_priors(
@@ -158,16 +156,19 @@ def reach_verdict(
             plain.score,
             collected_group=collected.relation,
             uncollected_group=plain.relation,
-            settings=settings,
+            **asked,
         )
-        priors = agree(priors, other)
+        priors = mean_priors(priors, other)
     ratio = DensityRatio.fit(stacked.collected, pool)
-    return Verdict(profile, stacked, priors, ratio, wrong_end=wrong_end)
+    return TruthModel(profile, stacked, priors, ratio, thresholds.unknown / 2, wrong_end)
 
 
 def profile_pools(
-    collected: Sample, pools: Mapping[str, Sample], seed: int = 0
-) -> tuple[Mapping[str, Sample], NoiseProfile, str | None]:
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
+    thresholds: Thresholds = TUNED,
+    seed: int = 0,
+) -> tuple[Mapping[str, FactArrays], NoiseProfile, str | None]:
     """Estimate the noise profile; where one end alone is wrong, of pools that are cut by end.
 
     Where only tails are wrong, a pool with heads replaced as well looks half empty, and hides what
@@ -175,17 +176,18 @@ def profile_pools(
 
     Returns the pools, their profile and the end that is wrong, or None.
     """
-    whole = noise_profile(collected.features, collected.fold, _arrays(pools), seed=seed)
-    cut, end_of = _by_end(pools)
+    asked: _Asked = {"thresholds": thresholds, "seed": seed}
+    whole = noise_profile(collected.features, collected.fold, _arrays(pools), **asked)
+    cut, end_of = _by_end(pools, thresholds.least_of_end)
     if end_of:
-        profile = noise_profile(collected.features, collected.fold, _arrays(cut), seed=seed)
-        wrong_end = _wrong_end(profile, end_of, sum(whole.share.values()))
+        profile = noise_profile(collected.features, collected.fold, _arrays(cut), **asked)
+        wrong_end = _wrong_end(profile, end_of, sum(whole.share.values()), thresholds)
         if wrong_end is not None:
             return cut, profile, wrong_end
     return pools, whole, None
 
 
-def _arrays(pools: Mapping[str, Sample]) -> dict[str, tuple[Floats, Ints]]:
+def _arrays(pools: Mapping[str, FactArrays]) -> dict[str, tuple[Floats, Ints]]:
     """Return the features and folds of each pool."""
     return {kind: (pool.features, pool.fold) for kind, pool in pools.items()}
 
@@ -195,18 +197,20 @@ def _name(kind: str, end: str | None) -> str:
     return kind if end is None else f"{kind}, {end}"
 
 
-def _by_end(pools: Mapping[str, Sample]) -> tuple[dict[str, Sample], dict[str, str]]:
+def _by_end(
+    pools: Mapping[str, FactArrays], least: float
+) -> tuple[dict[str, FactArrays], dict[str, str]]:
     """Cut the pools of single ends by end; return all pools, and the ends of those that were cut.
 
-    A pool that knows no end, or hardly one of them, stays whole.
+    A pool that knows no end, or has less than the share ``least`` of one of them, stays whole.
     """
-    cut: dict[str, Sample] = {}
+    cut: dict[str, FactArrays] = {}
     end_of: dict[str, str] = {}
     for kind, pool in pools.items():
         at = {} if pool.replaced is None else {end: pool.replaced == p for p, end in ENDS.items()}
         counts = [int(kept.sum()) for kept in at.values()]
         size = len(pool.fold)
-        if sum(counts) < size or min(counts, default=0) <= LEAST_OF_AN_END * size:
+        if sum(counts) < size or min(counts, default=0) <= least * size:
             cut[kind] = pool
             continue
         for end, kept in at.items():
@@ -215,13 +219,16 @@ def _by_end(pools: Mapping[str, Sample]) -> tuple[dict[str, Sample], dict[str, s
     return cut, end_of
 
 
-def _wrong_end(profile: NoiseProfile, end_of: Mapping[str, str], by_whole: float) -> str | None:
+def _wrong_end(
+    profile: NoiseProfile, end_of: Mapping[str, str], by_whole: float, thresholds: Thresholds
+) -> str | None:
     """Return the end at which most wrong facts are wrong, or None.
 
     Args:
         profile: of the pools that were cut.
         end_of: the end of each of them.
         by_whole: the share of wrong facts that whole pools find.
+        thresholds: what was tuned.
     """
     at = dict.fromkeys(ENDS.values(), 0.0)
     for kind, end in end_of.items():
@@ -229,12 +236,12 @@ def _wrong_end(profile: NoiseProfile, end_of: Mapping[str, str], by_whole: float
     most = max(at, key=at.__getitem__)
     found = sum(profile.share.values())
     elsewhere = found - at[most]
-    clear = at[most] > ONE_ENDED * elsewhere
-    hidden = at[most] > elsewhere and found > FOUND_MORE * by_whole
-    return most if at[most] > LEAST_SHARE and (clear or hidden) else None
+    clear = at[most] > thresholds.one_ended * elsewhere
+    hidden = at[most] > elsewhere and found > thresholds.found_more * by_whole
+    return most if at[most] > thresholds.least_at_end and (clear or hidden) else None
 
 
-def agree(priors: Priors, other: Priors) -> Priors:
+def mean_priors(priors: Priors, other: Priors) -> Priors:
     """Return priors whose beta is the mean of two estimates, where both can be told.
 
     The stacked score sees more and compares over all relations; the plain score sees less and
@@ -248,4 +255,4 @@ def agree(priors: Priors, other: Priors) -> Priors:
     value, low, high = ((a + b) / 2 for a, b in zip(first, second, strict=True))
     low = min(low, first.value, second.value)
     high = max(high, first.value, second.value)
-    return replace(priors, beta=Estimate(value, low, high))
+    return replace(priors, beta=Interval(value, low, high))

@@ -9,7 +9,7 @@ facts, p_true that of the true ones and p_k that of pool k,
 
 and where no true facts lie the shares a_k are all that is left. Each pool j gives such sets: a
 classifier tells its facts from the collected ones, and H_j(c) holds what scores below the c-th
-quantile of the pool, for c up to a half. One equation a pool, as many as there are shares::
+quantile of the pool, for c up to a half. One equation per pool, as many as there are shares::
 
     p_c(H_j) / p_j(H_j) = sum_k a_k p_k(H_j) / p_j(H_j),      a_k >= 0
 
@@ -29,16 +29,12 @@ from scipy.optimize import nnls
 
 from npugraph.auditing.statistics.class_priors import threshold_weights
 from npugraph.auditing.statistics.trees import Trees
+from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.errors import DataError
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
-
-# Quantiles of a pool below which facts are counted.
-LOW_ENDS = np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5])
-# Pull of the shares to 0, and so to one another where features cannot tell the kinds apart.
-RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,7 @@ def noise_profile(
     collected_fold: Ints,
     pools: Mapping[str, tuple[Floats, Ints]],
     *,
-    most: int = 30_000,
-    rounds: int = 40,
+    thresholds: Thresholds = TUNED,
     seed: int = 0,
 ) -> NoiseProfile:
     """Estimate the noise profile of collected facts from features and folds.
@@ -73,8 +68,8 @@ def noise_profile(
         collected_fold: their folds, [n].
         pools: by kind, features [m, f] and folds [m] of uncollected facts. A kind without facts
             in both halves of the folds gets no share.
-        most: facts of the collected ones, and of each kind, that are used; a sample beyond.
-        rounds: trees a classifier. Each is trained on one half of the folds and judges the other.
+        thresholds: what was tuned. Each classifier is trained on one half of the folds and judges
+            the other; beyond ``profile_facts`` of a sort a sample is used.
         seed: every draw follows from it.
     """
     folds = np.unique(collected_fold)
@@ -86,12 +81,12 @@ def noise_profile(
         for features, fold in ((collected, collected_fold), *pools.values())
     ]
     rng = np.random.default_rng(number(seed, "profile"))
-    used = [_some(*sample, most, rng) for sample in known]
+    used = [_some(*sample, thresholds.profile_facts, rng) for sample in known]
     kinds = [k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()]
     if not kinds:
         raise DataError("A noise profile needs uncollected facts in both halves of the folds.")
     share = np.zeros(len(pools))
-    share[np.array(kinds) - 1] = _shares([used[0], *(used[k] for k in kinds)], rounds, seed)
+    share[np.array(kinds) - 1] = _shares([used[0], *(used[k] for k in kinds)], thresholds, seed)
     weight = share**2
     if not weight.sum():
         weight[np.array(kinds) - 1] = 1.0
@@ -102,22 +97,25 @@ def noise_profile(
     )
 
 
-Sample = tuple[Floats, NDArray[np.bool_]]
+# Features [n, f], and which half of the folds each fact is in [n].
+_Halved = tuple[Floats, NDArray[np.bool_]]
 
 
-def _some(features: Floats, half: NDArray[np.bool_], most: int, rng: np.random.Generator) -> Sample:
+def _some(
+    features: Floats, half: NDArray[np.bool_], most: int, rng: np.random.Generator
+) -> _Halved:
     if len(half) <= most:
         return features, half
     chosen = np.sort(rng.permutation(len(half))[:most])
     return features[chosen], half[chosen]
 
 
-def _shares(samples: list[Sample], rounds: int, seed: int) -> Floats:
+def _shares(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats:
     """Solve for the shares [kinds]; the first sample is the collected facts."""
     rows, right = [], []
     for kind in range(1, len(samples)):
-        scores = _scores(samples, kind, rounds, seed)
-        edges = np.quantile(scores[kind], LOW_ENDS)
+        scores = _scores(samples, kind, thresholds, seed)
+        edges = np.quantile(scores[kind], thresholds.profile_ends)
         # Ties may put more below a quantile than its name says.
         mass = _below(scores[kind], edges)
         density = np.stack([_below(score, edges) / mass for score in scores])
@@ -128,7 +126,7 @@ def _shares(samples: list[Sample], rounds: int, seed: int) -> Floats:
         rows.append(mean[1:] / np.sqrt(variance))
         right.append(mean[0] / np.sqrt(variance))
     matrix = np.stack(rows)
-    ridge = RIDGE * float(np.abs(matrix).max()) * np.eye(len(matrix))
+    ridge = thresholds.profile_ridge * float(np.abs(matrix).max()) * np.eye(len(matrix))
     padded = np.concatenate([right, np.zeros(len(matrix))])
     found: Floats = nnls(np.concatenate([matrix, ridge]), padded)[0]
     return np.minimum(found, 1.0)
@@ -140,7 +138,7 @@ def _below(score: Floats, edges: Floats) -> NDArray[np.float64]:
     return shares
 
 
-def _scores(samples: list[Sample], kind: int, rounds: int, seed: int) -> list[Floats]:
+def _scores(samples: list[_Halved], kind: int, thresholds: Thresholds, seed: int) -> list[Floats]:
     """Score all samples by how collected they look beside one kind, each half by the other's."""
     scores: list[Floats] = [np.zeros(len(half)) for _, half in samples]
     for side in (False, True):
@@ -151,8 +149,8 @@ def _scores(samples: list[Sample], kind: int, rounds: int, seed: int) -> list[Fl
             np.concatenate(parts),
             label,
             each,
-            rounds=rounds,
-            leaves=15,
+            rounds=thresholds.profile_rounds,
+            leaves=thresholds.profile_leaves,
             seed=number(seed, "profile", kind) % 2**31,
         )
         for score, (features, half) in zip(scores, samples, strict=True):

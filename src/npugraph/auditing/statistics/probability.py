@@ -18,15 +18,12 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from npugraph.arrays import finite, same_length
+from npugraph.arrays import Floats, Ints, finite, same_length
 from npugraph.errors import DataError, SettingsError, nearest
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Method = Literal["isotonic", "platt"]
-Bins = Literal["count", "width"]
 
 
 def _weights(weight: ArrayLike | None, values: Floats, name: str) -> Floats:
@@ -164,59 +161,6 @@ def _platt(high: Floats, low: Floats, high_weight: Floats, low_weight: Floats) -
     line = minimize(loss, np.zeros(2), jac=True, bounds=bounds, method="L-BFGS-B").x
     slope = float(line[1]) / width
     return DensityRatio(np.array([centre]), np.array([float(line[0])]), slope)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupedDensityRatio:
-    """One density ratio a group (relation), drawn to the pooled one where facts are few.
-
-    ``log rho_g(s) = w_g * log own_g(s) + (1 - w_g) * log pooled(s)`` with
-    ``w_g = n_g / (n_g + strength)``, n_g the smaller of the group's two counts. A group that was
-    never seen gets the pooled ratio.
-
-    Attributes:
-        pooled: the ratio of all facts.
-        own: by group, its own ratio and its weight w_g.
-    """
-
-    pooled: DensityRatio
-    own: dict[int, tuple[DensityRatio, float]]
-
-    @classmethod
-    def fit(
-        cls,
-        collected: ArrayLike,
-        uncollected: ArrayLike,
-        collected_group: ArrayLike,
-        uncollected_group: ArrayLike,
-        *,
-        method: Method = "isotonic",
-        strength: float = 500.0,
-    ) -> GroupedDensityRatio:
-        """Learn from scores [n], [m] and groups (whole numbers) [n], [m]; see DensityRatio.fit."""
-        if not strength > 0:
-            raise SettingsError(f"strength={strength} must be above 0.")
-        high, low = finite(collected, "collected"), finite(uncollected, "uncollected")
-        rows_high = rows_by_group(collected_group, high, "collected")
-        rows_low = rows_by_group(uncollected_group, low, "uncollected")
-        own = {}
-        for group in rows_high.keys() & rows_low.keys():
-            facts, others = high[rows_high[group]], low[rows_low[group]]
-            count = min(len(facts), len(others))
-            ratio = DensityRatio.fit(facts, others, method=method)
-            own[group] = ratio, count / (count + strength)
-        return cls(DensityRatio.fit(high, low, method=method), own)
-
-    def __call__(self, scores: ArrayLike, group: ArrayLike) -> Floats:
-        """Return rho of scores [n] of facts of given groups [n]: [n], positive and finite."""
-        values = finite(scores, "scores", empty=True)
-        log_ratio = self.pooled.log(values)
-        for name, rows in rows_by_group(group, values, "scores").items():
-            if name in self.own:
-                ratio, weight = self.own[name]
-                log_ratio[rows] += weight * (ratio.log(values[rows]) - log_ratio[rows])
-        limit = np.log(np.finfo(np.float64).max) / 2
-        return np.exp(np.clip(log_ratio, -limit, limit))
 
 
 def rows_by_group(group: ArrayLike, values: ArrayLike, name: str) -> dict[int, Ints]:

@@ -22,25 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.class_priors import Estimate
+from npugraph.auditing.statistics.class_priors import Interval
 from npugraph.auditing.statistics.probability import DensityRatio
 from npugraph.auditing.statistics.trees import Trees
+from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-# With fewer facts found again there is nothing to learn from.
-LEAST_STORED = 100
-# The least number of best proposals that c is read from: so many, or this share of those stored.
-LEAST_BEST, BEST_SHARE = 100, 0.2
-# How far, in relative terms, c may be off because missing facts are not quite like held-out ones or
-# the best proposals are not all true; it widens the interval, since no count can see it.
-MISMATCH = 0.2
-LEVEL = 0.9
-# There are few facts to learn from, so the trees are small.
-ROUNDS, LEAVES, LEAST_LEAF = 40, 7, 100
 
 
 @dataclass(frozen=True)
@@ -58,20 +48,25 @@ class Recovery:
     probability: Floats
     low: Floats
     high: Floats
-    stored_share: Estimate
+    stored_share: Interval
 
-    def missing_share(self, folds: int) -> Estimate:
+    def missing_share(self, folds: int) -> Interval:
         """Return the share of the true facts that are not stored, where each fold is held out once.
 
         A stored fact can be found again in one fold of many, a missing one in all. So for S stored
         and M missing facts c = (S / folds) / (S / folds + M).
         """
         value, low, high = ((1 - c) / (1 - c + folds * c) for c in self.stored_share)
-        return Estimate(value, high, low)
+        return Interval(value, high, low)
 
 
 def judge_proposals(
-    features: Floats, fold: Ints, stored: Bools, *, seed: int = 0
+    features: Floats,
+    fold: Ints,
+    stored: Bools,
+    *,
+    thresholds: Thresholds = TUNED,
+    seed: int = 0,
 ) -> Recovery | None:
     """Judge proposals by those of them that are stored; None where too few are.
 
@@ -79,9 +74,10 @@ def judge_proposals(
         features: of the proposals, each judged by a system that was not trained on it: [n, f].
         fold: whose system that was, [n].
         stored: which proposals are stored facts that were held out from that system, [n].
+        thresholds: what was tuned. There are few facts to learn from, so the trees are small.
         seed: every draw follows from it.
     """
-    if int(stored.sum()) < LEAST_STORED:
+    if int(stored.sum()) < thresholds.least_found:
         return None
     score = np.zeros(len(features))
     for one in np.unique(fold):
@@ -92,13 +88,13 @@ def judge_proposals(
             features[others],
             stored[others],
             np.ones(int(others.sum())),
-            rounds=ROUNDS,
-            leaves=LEAVES,
-            least_leaf=LEAST_LEAF,
+            rounds=thresholds.found_rounds,
+            leaves=thresholds.found_leaves,
+            least_leaf=thresholds.found_least_leaf,
             seed=number(seed, "recovery", int(one)) % 2**31,
         )
         score[~others] = trees.log_odds(features[~others])
-    share = _stored_share(score, stored)
+    share = _stored_share(score, stored, thresholds)
     # P(stored) / P(not stored), rising with the score.
     ratio = DensityRatio.fit(score[stored], score[~stored])(score)
     odds = ratio * stored.sum() / (~stored).sum()
@@ -107,7 +103,7 @@ def judge_proposals(
     return Recovery(score, (low + middle + high) / 3, low, high, share)
 
 
-def _stored_share(score: Floats, stored: Bools) -> Estimate:
+def _stored_share(score: Floats, stored: Bools, thresholds: Thresholds) -> Interval:
     """Return the share of stored ones among the best proposals, and its interval.
 
     How many count as the best ones? As many as make the share largest, from some number on. The
@@ -116,15 +112,16 @@ def _stored_share(score: Floats, stored: Bools) -> Estimate:
     """
     from scipy.stats import beta
 
-    least = min(max(LEAST_BEST, round(BEST_SHARE * int(stored.sum()))), len(score))
+    least = max(thresholds.least_best, round(thresholds.best_share * int(stored.sum())))
+    least = min(least, len(score))
     found = np.cumsum(stored[np.argsort(-score, kind="stable")])
     count = least + int(np.argmax(found[least - 1 :] / np.arange(least, len(score) + 1)))
     hits = int(found[count - 1])
-    tail = (1 - LEVEL) / 2
+    tail = (1 - thresholds.level) / 2
     low, high = beta.ppf([tail, 1 - tail], hits + 0.5, count - hits + 0.5)
-    half = 0.5 / count
-    return Estimate(
+    half, mismatch = 0.5 / count, thresholds.found_mismatch
+    return Interval(
         min(max(hits / count, half), 1 - half),
-        max(float(low) * (1 - MISMATCH), half),
-        min(float(high) * (1 + MISMATCH), 1.0),
+        max(float(low) * (1 - mismatch), half),
+        min(float(high) * (1 + mismatch), 1.0),
     )

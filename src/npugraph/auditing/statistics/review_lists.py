@@ -11,11 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from npugraph.arrays import Floats, Ints, finite, probabilities, same_length
 from npugraph.errors import DataError, SettingsError
-from npugraph.metrics import labelled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def threshold_for_precision(probability: ArrayLike, target: float) -> float:
@@ -34,7 +31,7 @@ def threshold_for_precision(probability: ArrayLike, target: float) -> float:
     >>> threshold_for_precision([0.1, 0.3, 0.8, 1.0], target=0.6)
     0.8
     """
-    rising = np.sort(_probability(probability))
+    rising = np.sort(probabilities(probability))
     count = _count_for(1 - rising, target)
     return float(rising[count - 1]) if count else float("nan")
 
@@ -56,7 +53,7 @@ def yield_curve(
     >>> yield_curve([0.9, 0.2, 0.5], [1, 2])["expected_wrong"].to_pylist()
     [0.8, 1.3]
     """
-    chance = 1 - _probability(probability)
+    chance = 1 - probabilities(probability)
     if budgets is None:
         budgets = np.unique(np.linspace(min(len(chance), 1), len(chance), 100).astype(np.int64))
     sizes = np.asarray(budgets)
@@ -68,7 +65,8 @@ def yield_curve(
     share = np.maximum(listed, 1)
     columns = {"budget": sizes, "expected_wrong": expected, "expected_precision": expected / share}
     if wrong is not None:
-        label, _ = labelled(wrong, chance)
+        label = np.asarray(wrong, dtype=bool)
+        same_length(label, chance, "wrong and probability")
         actual = _running(label[order])[listed].astype(np.int64)
         columns["actual_wrong"] = actual
         columns["precision"] = actual / share
@@ -105,8 +103,8 @@ def find_suspect_facts(
     >>> find_suspect_facts(facts, [0.9, 0.2, 0.5], budget=2)["head"].to_pylist()
     ['b', 'c']
     """
-    given = _probability(probability)
-    keys = (given,) if score is None else (given, _numbers(score, "score"))
+    given = probabilities(probability)
+    keys = (given,) if score is None else (given, finite(score, "score", empty=True))
     rows = _list(facts, 1 - given, keys, budget, target_precision, protected)
     return _table(facts, given, 1 - given, rows, "wrong")
 
@@ -133,8 +131,8 @@ def find_missing_facts(
     >>> find_missing_facts(facts, [0.9, 0.2, 0.5], target_precision=0.7)["head"].to_pylist()
     ['a', 'c']
     """
-    given = _probability(probability)
-    keys = (-given,) if score is None else (-given, -_numbers(score, "score"))
+    given = probabilities(probability)
+    keys = (-given,) if score is None else (-given, -finite(score, "score", empty=True))
     rows = _list(facts, given, keys, budget, target_precision, excluded)
     return _table(facts, given, given, rows, "true")
 
@@ -215,20 +213,3 @@ def _budget(budget: int) -> int:
     if budget < 0:
         raise SettingsError(f"budget={budget} must be at least 0.")
     return budget
-
-
-def _numbers(values: ArrayLike, name: str) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if np.isnan(array).any():
-        raise DataError(f"{name}[{int(np.argmax(np.isnan(array)))}] is not a number.")
-    return array
-
-
-def _probability(values: ArrayLike) -> Floats:
-    array = _numbers(values, "probability")
-    outside = np.flatnonzero((array < 0) | (array > 1))
-    if len(outside):
-        raise DataError(
-            f"probability[{outside[0]}] is {array[outside[0]]}; it must lie between 0 and 1."
-        )
-    return array

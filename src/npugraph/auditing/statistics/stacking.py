@@ -14,19 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npugraph.auditing.statistics.trees import Trees
+from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.errors import DataError
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 
-# A kind of less weight does not count where facts are chosen.
-SMALL = 0.02
-
 
 @dataclass(frozen=True)
 class Stack:
-    """One classifier a fold, and the scores of all facts by the one that did not see them.
+    """One classifier per fold, and the scores of all facts by the one that did not see them.
 
     Attributes:
         models: by fold.
@@ -49,9 +47,7 @@ def stack(
     pools: Mapping[str, tuple[Floats, Ints]],
     weight: Mapping[str, float],
     *,
-    rounds: int = 80,
-    floor: float = 0.01,
-    most: int = 80_000,
+    thresholds: Thresholds = TUNED,
     seed: int = 0,
 ) -> Stack:
     """Train the classifiers.
@@ -61,23 +57,24 @@ def stack(
         collected_fold: their folds, [n].
         pools: by kind, features [m, f] and folds [m] of uncollected facts.
         weight: by kind, how much its pool counts; sums to 1.
-        rounds: trees a classifier.
-        floor: the least weight of a kind, so that every kind of uncollected fact has been seen.
-        most: collected and uncollected facts that a classifier learns from; a sample beyond.
+        thresholds: what was tuned. No kind counts less than ``score_floor``, so that every one has
+            been seen; beyond ``score_facts`` of a sort a sample is learnt from.
         seed: every draw follows from it.
     """
     models = {}
-    weight = {kind: max(weight[kind], floor) for kind in pools}
+    most = thresholds.score_facts
+    weight = {kind: max(weight[kind], thresholds.score_floor) for kind in pools}
     rng = np.random.default_rng(number(seed, "stack"))
     for fold in np.unique(collected_fold):
         parts = [_some(collected[collected_fold != fold], most, rng)]
         weights: list[Floats] = [np.ones(len(parts[0]))]
         for kind, (features, of_fold) in pools.items():
             # A kind that hardly counts needs few rows, but enough to be seen.
-            size = round(most * max(weight[kind], 0.05))
+            size = round(most * max(weight[kind], thresholds.score_sample))
             parts.append(_some(features[of_fold != fold], size, rng))
             weights.append(np.full(len(parts[-1]), weight[kind] / max(len(parts[-1]), 1)))
-        models[int(fold)] = _fit(parts, weights, rounds, number(seed, "stack", int(fold)) % 2**31)
+        own = number(seed, "stack", int(fold)) % 2**31
+        models[int(fold)] = _fit(parts, weights, thresholds, own)
     return Stack(
         models,
         _by_fold(models, collected, collected_fold),
@@ -91,7 +88,7 @@ def _some(features: Floats, most: int, rng: np.random.Generator) -> Floats:
     return features[np.sort(rng.permutation(len(features))[:most])]
 
 
-def _fit(parts: list[Floats], weights: list[Floats], rounds: int, seed: int) -> Trees:
+def _fit(parts: list[Floats], weights: list[Floats], thresholds: Thresholds, seed: int) -> Trees:
     if not len(parts[0]) or not sum(len(part) for part in parts[1:]):
         raise DataError("There are too few facts to tell collected from uncollected ones.")
     collected = np.zeros(sum(len(part) for part in parts), dtype=bool)
@@ -104,9 +101,9 @@ def _fit(parts: list[Floats], weights: list[Floats], rounds: int, seed: int) -> 
         np.concatenate(parts),
         collected,
         weight * len(weight) / 2,
-        rounds=rounds,
-        leaves=31,
-        least_leaf=50,
+        rounds=thresholds.score_rounds,
+        leaves=thresholds.score_leaves,
+        least_leaf=thresholds.score_least_leaf,
         seed=seed,
     )
 
@@ -121,14 +118,18 @@ def _by_fold(models: Mapping[int, Trees], features: Floats, fold: Ints) -> Float
 
 
 def mixed_pool(
-    pools: Mapping[str, NDArray[np.generic]], weight: Mapping[str, float], rng: np.random.Generator
+    pools: Mapping[str, NDArray[np.generic]],
+    weight: Mapping[str, float],
+    rng: np.random.Generator,
+    thresholds: Thresholds = TUNED,
 ) -> dict[str, Ints]:
     """Choose from each pool so that the kinds stand to each other as their weights: places [m].
 
-    The largest such choice without repeats is taken. A kind of less weight than SMALL may fall
-    short of its due, so that it cannot make the whole choice small.
+    The largest such choice without repeats is taken. A kind of less weight than ``small_kind`` may
+    fall short of its due, so that it cannot make the whole choice small.
     """
-    large = [len(pool) / weight[kind] for kind, pool in pools.items() if weight[kind] >= SMALL]
+    small = thresholds.small_kind
+    large = [len(pool) / weight[kind] for kind, pool in pools.items() if weight[kind] >= small]
     size = min(large, default=0.0)
     return {
         kind: np.sort(rng.permutation(len(pool))[: int(size * weight[kind])])

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
 
-# Bins a feature at most, as many as the trees can hold.
+# Bins per feature at most, as many as the trees can hold.
 BINS = 255
 
 
@@ -51,8 +51,8 @@ class Trees:
             label: which rows are of the sort that should score high.
             weight: how much each row counts.
             rounds: how many trees there are.
-            leaves: leaves a tree at most.
-            least_leaf: rows a leaf at least.
+            leaves: leaves per tree at most.
+            least_leaf: rows per leaf at least.
             seed: every draw follows from it.
         """
         edges = tuple(bin_edges(column, weight) for column in features.T)

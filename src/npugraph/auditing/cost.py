@@ -1,0 +1,106 @@
+"""What an audit will cost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from npugraph.auditing.features import FEATURES
+from npugraph.auditing.presets import SEARCH
+from npugraph.auditing.settings import AuditSettings
+from npugraph.graph import KnowledgeGraph
+from npugraph.settings import TrainSettings
+from npugraph.training.loop import choose_device
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an audit will do and roughly cost.
+
+    Attributes:
+        facts: distinct facts.
+        systems: trainings, those of the search among them.
+        products: multiply-adds of training and judging, in 10^12.
+        memory: bytes at most at one time, roughly.
+        disk: bytes that are written, roughly.
+        seconds: at the speed this machine showed on a small matrix product; None: not measured.
+    """
+
+    facts: int
+    systems: int
+    products: float
+    memory: int
+    disk: int
+    seconds: float | None = None
+
+    def sentence(self) -> str:
+        """Say it in one line."""
+        about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
+        return (
+            f"plan: {self.facts:,} facts, {self.systems} trainings, "
+            f"{self.memory / 2**20:,.0f} MiB of memory{about}."
+        )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+
+
+def estimate_cost(
+    graph: KnowledgeGraph,
+    settings: AuditSettings,
+    training: TrainSettings,
+    *,
+    search: bool = False,
+    measure: bool = True,
+) -> Cost:
+    """Estimate the cost of an audit from the sizes of the graph, and a speed measured now.
+
+    Args:
+        graph: what is audited.
+        settings: what is asked for.
+        training: the settings of every system.
+        search: whether a few settings are tried first.
+        measure: whether to measure the speed of this machine, which takes a tenth of a second.
+    """
+    facts = len(graph.index())
+    width = 2 * getattr(training, "d", 128)
+    compared = getattr(training, "negatives", 0) or graph.num_entities
+    systems = settings.folds + (len(SEARCH) if search else 0)
+    per_fact = 2 * 3 * compared * width
+    fit = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
+    judge = 6 * facts * 2 * 2 * settings.compared * width
+    table = graph.num_entities * width * 4
+    memory = (
+        (settings.folds + 3) * table
+        + 8 * training.batch_size * compared
+        + 8 * facts * len(FEATURES) * 4
+        + 8192 * 2 * settings.compared * 8
+        + 400 * 2**20
+    )
+    products = (fit + judge) / 1e12
+    seconds = None
+    if measure:
+        # Half of the peak is what whole steps reach; trees and files take a part of their own.
+        speed = _multiply_adds_per_second(choose_device(settings.device))
+        seconds = 2 * products * 1e12 / speed + 2.5e-4 * facts + 5
+    return Cost(facts, systems, products, int(memory), _disk(graph, settings.folds, width), seconds)
+
+
+def _disk(graph: KnowledgeGraph, folds: int, width: int) -> int:
+    """Return about how many bytes are written: one run per fold, and the lists."""
+    weights = 4 * width * (graph.num_entities + graph.num_relations)
+    facts = graph.to_table().nbytes + graph.entities.labels.nbytes
+    return int(folds * (4 * weights + facts) + 3 * weights + 5 * facts + 2**21)
+
+
+def _multiply_adds_per_second(device: torch.device) -> float:
+    left = torch.ones(1024, 1024, device=device)
+    started, count = time.perf_counter(), 0
+    while time.perf_counter() - started < 0.1:
+        # Reading a number waits for a GPU to be done.
+        float((left @ left)[0, 0])
+        count += 1
+    return count * 1024**3 / (time.perf_counter() - started)

@@ -1,0 +1,102 @@
+"""Which facts are judged, and which fold each of them is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from npugraph.arrays import first_of_each
+from npugraph.auditing.settings import AuditSettings
+from npugraph.errors import DataError, SettingsError
+from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
+from npugraph.seeds import generator
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The distinct facts whose label says whether they are true, each int64 [n, 3].
+
+    Attributes:
+        right: labelled 1 throughout.
+        wrong: labelled 0 throughout.
+        both: labelled 0 in one row and 1 in another, which says nothing.
+    """
+
+    right: Tensor
+    wrong: Tensor
+    both: Tensor
+
+
+def labelled_facts(graph: KnowledgeGraph) -> Labelled:
+    """Return what the label column of a graph says of its facts; nothing where there is none."""
+    if graph.label is None:
+        none = graph.facts[:0]
+        return Labelled(none, none, none)
+    right, wrong = (
+        TripleIndex(graph.facts[graph.label == value], graph.num_entities, graph.num_relations)
+        for value in (1, 0)
+    )
+    in_both = wrong.contains(right.facts())
+    both = right.facts()[in_both]
+    return Labelled(right.facts()[~in_both], wrong.facts()[~right.contains(wrong.facts())], both)
+
+
+def judged_graph(
+    graph: KnowledgeGraph, labelled: Labelled, settings: AuditSettings
+) -> KnowledgeGraph:
+    """Return the rows that are trained on and judged: all but those known to be wrong."""
+    known = TripleIndex(labelled.wrong, graph.num_entities, graph.num_relations)
+    kept = graph.select(~known.contains(graph.facts)) if len(known) else graph
+    count, least = len(kept.index()), settings.thresholds.least_facts
+    if count < least:
+        raise DataError(
+            f"{graph.name or graph.source or 'graph'!r} holds {count} distinct facts"
+            + (" that are not known to be wrong" if len(known) else "")
+            + f"; an audit compares facts with one another and needs at least {least}."
+        )
+    return kept
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Which fold each distinct fact of a graph is in.
+
+    Attributes:
+        graph: the distinct facts, in key order.
+        fold: int64 [n], 0..count - 1.
+        count: how many folds there are.
+    """
+
+    graph: KnowledgeGraph
+    fold: Tensor
+    count: int
+
+    def others(self, fold: int) -> KnowledgeGraph:
+        """Return what the system of a fold may know, its validation facts among them."""
+        return self.graph.select(self.fold != fold)
+
+    def splits(self, fold: int, valid_share: float, seed: int) -> Splits:
+        """Return what a fold's system is trained and validated on; test is the fold itself."""
+        others = torch.nonzero(self.fold != fold).squeeze(1)
+        order = others[torch.randperm(len(others), generator=generator(seed, "valid", fold))]
+        num_valid = max(1, round(valid_share * len(order)))
+        valid, train = order[:num_valid], order[num_valid:].sort().values
+        held_out = self.graph.select(self.fold == fold)
+        return Splits(
+            f"fold {fold + 1}", self.graph.select(train), self.graph.select(valid), held_out
+        )
+
+
+def make_folds(graph: KnowledgeGraph, count: int, seed: int) -> Folds:
+    """Cut the distinct facts of a graph into ``count`` folds of equal size, seeded."""
+    index = graph.index()
+    if not 2 <= count <= len(index):
+        raise SettingsError(f"folds={count} must lie between 2 and the {len(index)} facts.")
+    key = index.key(graph.facts)
+    first = first_of_each(key)
+    fold = torch.empty(len(index), dtype=torch.int64)
+    order = torch.randperm(len(index), generator=generator(seed, "folds"))
+    fold[order] = torch.arange(len(index)) % count
+    return Folds(graph.select(first[torch.argsort(key[first])]), fold, count)

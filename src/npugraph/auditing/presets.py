@@ -1,0 +1,101 @@
+"""The training settings that suit a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from npugraph.auditing.folds import Folds
+from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.fitting import fit
+from npugraph.graph import KnowledgeGraph
+from npugraph.recipes import get_recipe
+from npugraph.seeds import number
+from npugraph.settings import TrainSettings, make_settings
+from npugraph.training.loop import choose_device
+
+# The recipe that has presets; others keep their own defaults.
+PRESET = "complex-n3"
+# Settings of complex-n3 by size: the most facts they are meant for, on a CPU, and what differs on
+# a GPU. Six passes leave no time to get worse twice.
+PRESETS: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
+    (
+        19_999,
+        {"d": 128, "n3": 0.02, "epochs": 40, "batch_size": 512, "validate_every": 5, "patience": 2},
+        {},
+    ),
+    (
+        400_000,
+        {"d": 128, "n3": 0.05, "epochs": 12, "batch_size": 1000, "validate_every": 4}
+        | {"patience": 2},
+        {"d": 256},
+    ),
+    (
+        float("inf"),
+        {"d": 64, "n3": 0.05, "epochs": 6, "batch_size": 4096, "validate_every": 2, "patience": 1},
+        {},
+    ),
+)
+VALID_FACTS = 2000
+# With more entities than this, by device, each fact is compared with a sample of them. On a CPU a
+# step of a large graph must be cheap; its sample is seen by many facts instead.
+ALL_ENTITIES = {"cuda": 20_000, "cpu": 4000}
+NEGATIVES, FEW_NEGATIVES = 1024, 256
+
+# On small graphs validation chooses among these strengths of the penalty.
+SEARCH: tuple[dict[str, Any], ...] = ({"n3": 0.005}, {"n3": 0.02}, {"n3": 0.1})
+# What was tried, and its validation MRR.
+Tried = tuple[tuple[dict[str, Any], float], ...]
+
+
+def suited_settings(
+    graph: KnowledgeGraph, settings: AuditSettings, changes: Mapping[str, Any] | None = None
+) -> TrainSettings:
+    """Return the recipe's settings for a graph of this size; ``changes`` win.
+
+    For complex-n3: small graphs get more passes, large ones fewer numbers per name, and beyond some
+    20,000 entities on a GPU, or a few thousand on a CPU, a sample of entities to compare with.
+    Other recipes keep their own defaults.
+    """
+    values: dict[str, Any] = {"device": settings.device}
+    if settings.recipe == PRESET:
+        values |= _preset(graph, choose_device(settings.device).type)
+    values |= dict(changes or {})
+    return make_settings(get_recipe(settings.recipe).settings, values)
+
+
+def _preset(graph: KnowledgeGraph, device: str) -> dict[str, Any]:
+    """Return the settings of complex-n3 for the size of a graph."""
+    _, values, on_gpu = next(preset for preset in PRESETS if len(graph) <= preset[0])
+    values = values | {"valid_facts": VALID_FACTS}
+    gpu = device == "cuda"
+    if gpu:
+        values |= on_gpu | {"precision": "tf32"}
+    if graph.num_entities > ALL_ENTITIES["cuda" if gpu else "cpu"]:
+        large = len(graph) > PRESETS[-2][0]
+        negatives = FEW_NEGATIVES if large and not gpu else NEGATIVES
+        values |= {"negatives": negatives, "share": values["batch_size"]}
+    return values
+
+
+def searches(
+    graph: KnowledgeGraph, settings: AuditSettings, changes: Mapping[str, Any] | None = None
+) -> bool:
+    """Tell whether validation chooses among a few settings first; what is given stays."""
+    small = settings.recipe == PRESET and len(graph) <= settings.thresholds.search_facts
+    return settings.search and small and "n3" not in (changes or {})
+
+
+def choose_training(
+    folds: Folds, settings: AuditSettings, training: TrainSettings, say: Stage
+) -> tuple[TrainSettings, Tried]:
+    """Let the validation MRR on the first fold choose among a few settings."""
+    splits = folds.splits(0, settings.thresholds.search_valid_share, settings.seed)
+    tried = []
+    for values in SEARCH:
+        say("choosing", values)
+        one = replace(training, **values, seed=number(settings.seed, "choose") % 2**31)
+        tried.append((values, fit(splits, settings.recipe, one).progress.best_mrr))
+    best = max(tried, key=lambda pair: pair[1])[0]
+    return replace(training, **best), tuple(tried)

@@ -1,0 +1,144 @@
+"""The audit, one line per stage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from npugraph.auditing.begun import begin
+from npugraph.auditing.cost import estimate_cost
+from npugraph.auditing.folds import judged_graph, labelled_facts, make_folds
+from npugraph.auditing.out_of_fold import fit_systems, judge_out_of_fold
+from npugraph.auditing.page import report_data, short_text
+from npugraph.auditing.presets import choose_training, searches, suited_settings
+from npugraph.auditing.result import (
+    LISTED,
+    Findings,
+    judge_collected,
+    judge_missing,
+    protected_mask,
+    weigh,
+)
+from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.write import write_audit
+from npugraph.data.sources import load_graph
+from npugraph.graph import KnowledgeGraph, Splits
+from npugraph.names import percent, shorten
+from npugraph.report import ReportData, write_report
+
+log = logging.getLogger(__name__)
+
+# Suspects that a notebook shows.
+SHOWN_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Findings):
+    """What an audit found, and ways to hand it on; see :class:`Findings` for what it holds."""
+
+    def report_data(self, planted: Tensor | None = None) -> ReportData:
+        """Return what the report shows; ``planted`` facts [n, 3] are those known to be wrong."""
+        return report_data(self, planted)
+
+    def report(self, path: str | Path) -> None:
+        """Write the report, one HTML file."""
+        write_report(self.report_data(), Path(path))
+
+    def write(self, folder: str | Path) -> dict[str, Any]:
+        """Write all files of the audit into a folder; return its figures."""
+        return write_audit(self, folder)
+
+    def __repr__(self) -> str:
+        return f"<{short_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.suspects.select(LISTED[:4]).slice(0, SHOWN_ROWS).to_pylist()
+        cells = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(shorten(row[name]))}</td>" for name in LISTED[:3])
+            + f"<td>{escape(percent(row['probability']))}</td></tr>"
+            for row in rows
+        )
+        head = "".join(f"<th>{name}</th>" for name in LISTED[:4])
+        return f"<p>{escape(short_text(self))}</p><table><tr>{head}</tr>{cells}</table>"
+
+
+def audit(
+    graph: str | Path | KnowledgeGraph | Splits,
+    settings: AuditSettings | None = None,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    protected: Tensor | None = None,
+    out: str | Path | None = None,
+    stage: Stage | None = None,
+) -> Audit:
+    """Find the wrong and the missing facts of a graph.
+
+    Args:
+        graph: the collected facts, or what load_graph takes. Facts labelled 0 are known to be
+            wrong: they are not trained on. Facts labelled 1 are never suspected.
+        settings: what is asked for.
+        changes: settings of the recipe that differ from those that suit the graph's size.
+        protected: facts [m, 3] that are known to be right and are never suspected.
+        out: a folder for the systems, one run per fold; an interrupted audit goes on from there.
+        stage: called with the name of each stage and its progress.
+    """
+    asked, say = settings or AuditSettings(), _teller(stage)
+    out = None if out is None else Path(out)
+    whole = load_graph(graph)
+    labelled = labelled_facts(whole)
+    judged = judged_graph(whole, labelled, asked)
+    training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
+    say("plan", {"cost": estimate_cost(judged, asked, training, search=search)})
+    if out is not None:
+        begin(out, whole, asked, changes or {})
+    folds = make_folds(judged, asked.folds, asked.seed)
+    mask = protected_mask(folds.graph, labelled, protected)
+    training, tried = choose_training(folds, asked, training, say) if search else (training, ())
+    systems = fit_systems(folds, asked, training, out, say)
+    say("judging", {})
+    crossfit = judge_out_of_fold(folds, systems, asked)
+    say("weighing", {})
+    model = weigh(crossfit, asked)
+    proposed, missing_share = judge_missing(crossfit, model, labelled.wrong, asked)
+    return Audit(
+        graph=whole,
+        name=whole.name or whole.source or "graph",
+        settings=asked,
+        training=training,
+        crossfit=crossfit,
+        profile=model.profile,
+        priors=model.priors,
+        collected=judge_collected(crossfit, model),
+        proposed=proposed,
+        protected=mask,
+        labelled=labelled,
+        missing_share=missing_share,
+        wrong_end=_told_end(model, asked),
+        chosen=tried,
+    )
+
+
+def _teller(stage: Stage | None) -> Stage:
+    """Return what logs each stage and calls ``stage``."""
+
+    def say(name: str, progress: dict[str, Any]) -> None:
+        if name != "epoch":  # the training logs those
+            log.info("%s", " ".join([name, *(f"{k}={v}" for k, v in progress.items())]))
+        if stage is not None:
+            stage(name, progress)
+
+    return say
+
+
+def _told_end(model: TruthModel, settings: AuditSettings) -> str | None:
+    """Return the end that is wrong, where the graph itself tells that there are wrong facts."""
+    told = settings.beta is None and model.priors.identifiable and model.priors.beta.high < 1
+    return model.wrong_end if told else None

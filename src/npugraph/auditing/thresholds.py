@@ -1,0 +1,140 @@
+"""What was tuned: every number of the audit that was chosen by looking at results.
+
+They are written into ``audit.json`` with each audit. The seeds and graphs on which they were
+chosen are told in docs/audit.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npugraph.errors import SettingsError
+from npugraph.settings import check_ranges, setting
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The numbers that were tuned; their defaults are what all published figures rest on."""
+
+    # Which facts are looked at.
+    least_facts: int = setting(50, "fewer distinct facts are not audited", low=2)
+    rare_facts: int = setting(20, "a relation of fewer facts gets no share of its own", low=1)
+    pool_facts: int = setting(200_000, "uncollected facts per kind at most", low=1)
+    valid_share: float = setting(
+        0.02, "share of a fold's training facts that chooses its best epoch", low=0, high=1
+    )
+    # Choosing among training settings.
+    search_facts: int = setting(50_000, "up to so many facts, a few settings are tried", low=0)
+    search_valid_share: float = setting(
+        0.05, "share of the training facts that chooses among them", low=0, high=1
+    )
+    # Candidates for missing facts.
+    role_entities: int = setting(4096, "most entities of a role that are looked at", low=1)
+    candidates_per_missing: int = setting(20, "candidates judged per missing fact asked for", low=1)
+    least_candidates: int = setting(1000, "candidates judged per fold at least", low=1)
+    # The noise profile.
+    profile_facts: int = setting(30_000, "facts of each sort that the noise profile is from", low=1)
+    profile_rounds: int = setting(40, "trees per classifier of the noise profile", low=1)
+    profile_leaves: int = setting(15, "leaves per tree of the noise profile", low=2)
+    profile_ends: tuple[float, ...] = setting(
+        (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
+        "quantiles of a pool below which facts are counted",
+    )
+    profile_ridge: float = setting(
+        1e-3, "pull of the shares to 0, and so to one another where kinds look alike", low=0
+    )
+    one_ended: float = setting(
+        4.0, "pools are cut by end where so many times more wrong facts are at one end", low=0
+    )
+    found_more: float = setting(
+        1.5, "or where more are, and cut pools find so many times more wrong facts", low=0
+    )
+    least_at_end: float = setting(
+        0.005, "fewer wrong facts than this share of all say nothing about ends", low=0, high=1
+    )
+    least_of_end: float = setting(
+        0.1, "a pool with a smaller share of facts of an end is not cut", low=0, high=1
+    )
+    # One score.
+    score_facts: int = setting(80_000, "facts of each sort that the score learns from", low=1)
+    score_rounds: int = setting(80, "trees per classifier of the score", low=1)
+    score_leaves: int = setting(31, "leaves per tree of the score", low=2)
+    score_least_leaf: int = setting(50, "facts per leaf of the score at least", low=1)
+    score_floor: float = setting(0.01, "least weight of a kind of uncollected facts", low=0, high=1)
+    score_sample: float = setting(
+        0.05, "a kind of less weight gives as many facts as if it had this one", low=0, high=1
+    )
+    small_kind: float = setting(
+        0.02, "a kind of less weight may fall short where facts are chosen", low=0, high=1
+    )
+    # The priors.
+    level: float = setting(0.9, "share of the intervals that should hold the truth")
+    prior_ends: tuple[float, ...] = setting(
+        (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5),
+        "positions below which facts are counted for the priors",
+    )
+    prior_resamples: int = setting(1000, "bootstrap resamples behind the intervals", low=1)
+    prior_mismatch: float = setting(
+        0.2,
+        "how far, in relative terms, collected false facts may differ in density from uncollected "
+        "ones at the low end; no bootstrap can see it",
+        low=0,
+    )
+    unknown: float = setting(
+        0.01,
+        "up to this share of the collected facts may be true and yet score like false ones; the "
+        "estimate takes half of it for granted",
+        low=0,
+    )
+    most_wrong: float = setting(
+        0.15, "where more facts score like uncollected ones, the share of wrong ones is not told"
+    )
+    level_within: float = setting(
+        1.5, "nor where the density at the lowest positions differs by more than this factor", low=1
+    )
+    clearly: float = setting(3.0, "standard errors by which it must differ", low=0)
+    widest: float = setting(0.1, "nor where the interval is wider than this", low=0)
+    least_scores: int = setting(100, "nor where there are fewer facts of either sort", low=1)
+    most_alike: float = setting(
+        0.98, "most that collected and uncollected facts may be alike", low=0, high=1
+    )
+    middle: tuple[float, float] = setting(
+        (0.5, 0.8), "positions reached neither by chance nor by facts that are told apart well"
+    )
+    lowest: tuple[float, float] = setting((0.0, 0.1), "the lowest positions")
+    next_lowest: tuple[float, float] = setting(
+        (0.25, 0.5), "positions whose density should be that of the lowest"
+    )
+    # Missing facts.
+    least_found: int = setting(
+        100, "fewer held-out facts that are found again say nothing of the missing ones", low=1
+    )
+    least_best: int = setting(100, "best candidates that are taken to be true, at least", low=1)
+    best_share: float = setting(
+        0.2, "or so many of them per fact found again, where that is more", low=0
+    )
+    found_mismatch: float = setting(
+        0.2,
+        "how far, in relative terms, missing facts may differ from held-out ones",
+        low=0,
+    )
+    found_rounds: int = setting(40, "trees per classifier of candidates", low=1)
+    found_leaves: int = setting(7, "leaves per tree of these", low=2)
+    found_least_leaf: int = setting(100, "candidates per leaf of these at least", low=1)
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing."""
+        for name in ("profile_ends", "prior_ends"):
+            grid = (0.0, *getattr(self, name), 1.0)
+            if len(grid) < 3 or any(a >= b for a, b in zip(grid, grid[1:], strict=False)):
+                raise SettingsError(f"{name}={getattr(self, name)} must rise within (0, 1).")
+        check_ranges(self)
+        if not 0 < self.level < 1:
+            raise SettingsError(f"level={self.level} must lie between 0 and 1.")
+        for name in ("prior_mismatch", "found_mismatch", "unknown"):
+            if getattr(self, name) >= 1:
+                raise SettingsError(f"{name}={getattr(self, name)} must be below 1.")
+
+
+# What all published figures rest on.
+TUNED = Thresholds()
