@@ -225,7 +225,7 @@ def load_graph(
     """Find and read the graph a user asked for, and say on stderr what was read."""
     from npugraph.data.sources import load_graph as load
 
-    found = load(graph, read_options(header, columns, delimiter))
+    found = load(graph or "world", read_options(header, columns, delimiter))
     _announce(found.summary())
     return found
 
@@ -236,7 +236,7 @@ def load_splits(
     """Read a graph as ``load_graph``, cut by ``seed`` where it has no parts of its own."""
     from npugraph.data.sources import load_splits as load
 
-    found = load(graph, seed, read_options(header, columns, delimiter))
+    found = load(graph or "world", seed, read_options(header, columns, delimiter))
     _announce(found.summary())
     return found
 

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from npugraph.data import datasets
+from npugraph.data.frames import graph_from_memory
 from npugraph.data.io import ReadOptions, read_graph, read_splits
 from npugraph.graph import KnowledgeGraph, Splits
 
+# What load_graph takes; frames of other libraries have no type that could be named here.
+GraphLike: TypeAlias = Any
+
 
 def load_graph(
-    graph: str | Path | KnowledgeGraph | Splits | None = None, options: ReadOptions | None = None
+    graph: GraphLike = datasets.BUNDLED, options: ReadOptions | None = None
 ) -> KnowledgeGraph:
     """Return a graph; it carries its parts where the source has them.
 
     Args:
-        graph: nothing or ``world`` for the bundled graph, a name of the catalogue, a file of
-            facts, a folder with train, valid and test, or a graph that is there already.
-        options: how to read a file or folder.
+        graph: one of
+
+            - a name of the catalogue, or ``world``, the bundled graph;
+            - a file of facts, or a folder with train, valid and test, as str or Path;
+            - a DataFrame (pandas, polars, ...) or Arrow table with the columns head, relation,
+              tail and, if wanted, confidence and label; a dict of such columns;
+            - an array [n, 3] of names or of ids from 0, numpy or torch; a list of facts;
+            - a dict of parts, each any of the above: ``{"train": ..., "valid": ..., "test": ...}``;
+            - a KnowledgeGraph or Splits.
+        options: how to read a file, and which columns are which.
 
     >>> load_graph("world").summary()["relations"]
     14
+    >>> load_graph({"head": ["Rome"], "relation": ["capital_of"], "tail": ["Italy"]}).num_entities
+    2
     """
     if isinstance(graph, KnowledgeGraph):
         return graph
     if isinstance(graph, Splits):
         return graph.whole()
-    if graph is None:
-        return datasets.load(datasets.BUNDLED)
+    if not isinstance(graph, str | os.PathLike):
+        return replace(graph_from_memory(graph, options or ReadOptions()), name="graph")
     if isinstance(graph, str) and graph in (datasets.BUNDLED, *datasets.CATALOGUE):
         return datasets.load(graph)
     path = Path(graph)
-    if path.is_dir():
+    if graph and path.is_dir():
         return read_splits(path, options).whole()
     if path.is_file():
         return replace(read_graph(path, options), name=_stem(path), path=path)
@@ -40,9 +55,7 @@ def load_graph(
 
 
 def load_splits(
-    graph: str | Path | KnowledgeGraph | Splits | None = None,
-    seed: int = 0,
-    options: ReadOptions | None = None,
+    graph: GraphLike = datasets.BUNDLED, seed: int = 0, options: ReadOptions | None = None
 ) -> Splits:
     """Return train, valid and test of a graph; drawn by ``seed`` where the source has none."""
     return graph if isinstance(graph, Splits) else load_graph(graph, options).split(seed)

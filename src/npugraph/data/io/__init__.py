@@ -4,7 +4,15 @@ Errors name the file and the line.
 """
 
 from npugraph.data.io.formats import TEXT, split_suffixes
-from npugraph.data.io.read import ReadOptions, find_part, read_graph, read_splits, read_table
+from npugraph.data.io.read import (
+    ReadOptions,
+    check_table,
+    encode_tables,
+    find_part,
+    read_graph,
+    read_splits,
+    read_table,
+)
 from npugraph.data.io.write import (
     check_format,
     write_splits,
@@ -17,6 +25,8 @@ __all__ = [
     "TEXT",
     "ReadOptions",
     "check_format",
+    "check_table",
+    "encode_tables",
     "find_part",
     "read_graph",
     "read_splits",

@@ -75,7 +75,7 @@ def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None)
         DataError: one sentence that names the file, the line and what is wrong with it.
     """
     table, skipped = read_table(Path(path), options or ReadOptions())
-    return _encode([table], [str(path)], [skipped])[0]
+    return encode_tables([table], [str(path)], [skipped])[0]
 
 
 def read_splits(
@@ -92,7 +92,7 @@ def read_splits(
     tables, skipped = zip(*(read_table(path, options) for path in paths), strict=True)
     extra = [_read_names(folder / f"{kind}.txt") for kind in ("entities", "relations")]
     sources = [str(path) for path in paths]
-    train, valid, test = _encode(list(tables), sources, list(skipped), *extra)
+    train, valid, test = encode_tables(list(tables), sources, list(skipped), *extra)
     truth = folder / "truth.tsv"
     name = name or folder.resolve().name
     return Splits(name, train, valid, test, folder, truth if truth.exists() else None)
@@ -300,13 +300,26 @@ def _read_parquet(path: Path, options: ReadOptions) -> pa.Table:
         table = pyarrow.parquet.read_table(path, columns=[schema.names[i] for i in roles.values()])
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from None
-    table = table.select([schema.names[i] for i in roles.values()]).rename_columns(list(roles))
-    strings = {role: _as_text(path, role, table[role]) for role in ROLES[:3]}
-    strings |= {role: table[role] for role in roles if role in ROLES[3:]}
-    return _check(pa.table(strings), lambda error: f"{path}: {_first_bad_row(table, error)}")
+    named = table.select([schema.names[i] for i in roles.values()])
+    return _check_columns(named.rename_columns(list(roles)), str(path))
 
 
-def _as_text(path: Path, role: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def check_table(table: pa.Table, where: str, options: ReadOptions) -> pa.Table:
+    """Return the columns head, relation, tail[, confidence][, label] of a table, checked.
+
+    ``where`` is how error messages call the table.
+    """
+    roles = _assign_roles(where, Path(where), table.column_names, True, options.columns)
+    return _check_columns(table.select(list(roles.values())).rename_columns(list(roles)), where)
+
+
+def _check_columns(table: pa.Table, where: str) -> pa.Table:
+    strings = {role: _as_text(where, role, table[role]) for role in ROLES[:3]}
+    strings |= {role: table[role] for role in table.column_names if role in ROLES[3:]}
+    return _check(pa.table(strings), lambda error: f"{where}: {_first_bad_row(table, error)}")
+
+
+def _as_text(path: str, role: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(pa.string())
     except pa.ArrowException as error:
@@ -383,7 +396,7 @@ def _read_names(path: Path) -> list[str]:
     return [name for name in names if name]
 
 
-def _encode(
+def encode_tables(
     tables: list[pa.Table],
     sources: list[str],
     skipped: list[int],
