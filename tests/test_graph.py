@@ -257,6 +257,7 @@ def test_the_summary_counts_all_parts(toy_graph: KnowledgeGraph) -> None:
         "duplicates": 1,
         "self_loops": 1,
         "skipped": 0,
+        "left_out": 0,
     }
     assert torch.equal(splits.all_facts(), toy_graph.facts)
 
@@ -402,3 +403,38 @@ def test_rows_of_files_that_are_numbered_alike_do_not_mix() -> None:
         "one name", *(dataclasses.replace(g, confidence=None, label=None) for g in numbered)
     )
     assert torch.equal(cut.whole().facts, graph.facts)
+
+
+# --- facts labelled as wrong
+
+
+def test_facts_labelled_as_wrong_are_in_no_part() -> None:
+    splits = many_facts().split(valid_share=0.2, test_share=0.2)
+    kept = splits.without_wrong()
+    for name, part in splits.parts().items():
+        assert part.label is not None
+        assert torch.equal(kept.parts()[name].facts, part.facts[part.label == 1])
+    assert kept.left_out == kept.summary()["left_out"] == 225
+    assert kept.without_wrong() is kept
+    plain = dense_graph().split()
+    assert plain.without_wrong() is plain
+
+
+# --- how they show themselves
+
+
+def test_graphs_are_shown_in_a_few_lines() -> None:
+    bad = Vocabulary.of(["<b>x</b>", "y"], "entity")
+    graph = dataclasses.replace(many_facts(), name="<i>cut</i>")
+    splits = graph.split()
+    for result in (bad, graph, splits, splits.whole()):
+        assert len(repr(result).splitlines()) <= 8
+        assert max(map(len, repr(result).splitlines())) < 100
+        assert "<table>" in result._repr_html_()
+        assert "<b>" not in result._repr_html_()
+        assert "<i>" not in result._repr_html_()
+    assert "450" in repr(graph)
+    assert "confidence, label" in repr(graph)
+    assert "train" in repr(splits)
+    long = Vocabulary.of(["x" * 1000], "entity")
+    assert len(repr(long)) < 120

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from npugraph.data.sources import load_splits
+from npugraph.data.sources import GraphLike, load_splits
+from npugraph.display import Shown
 from npugraph.errors import DataError, RunError
-from npugraph.graph import KnowledgeGraph, Splits
+from npugraph.graph import Splits
 from npugraph.model import Model
-from npugraph.recipes import get_recipe
-from npugraph.settings import TrainSettings, make_settings
+from npugraph.recipes import find_recipe, get_recipe
+from npugraph.recipes.base import Recipe
+from npugraph.recipes.origin import Found, open_origin
+from npugraph.settings import TrainSettings, as_path, as_settings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.checkpoints import Checkpoints
 from npugraph.training.loop import Judge, Report, choose_device, make_optimizer, precision, train
@@ -23,8 +28,8 @@ from npugraph.training.run_folder import Progress, Run
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class Fitted:
+@dataclass(repr=False)
+class Fitted(Shown):
     """A trained system, at its best epoch, and how it got there."""
 
     system: Model
@@ -33,13 +38,26 @@ class Fitted:
     progress: Progress
     metrics: list[dict[str, Any]] = field(default_factory=list)
     run: Run | None = None
+    recipe: str = ""
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show what was trained on what, and how far it came."""
+        rows: dict[str, object] = {
+            "recipe": self.recipe,
+            "graph": self.splits.name,
+            "epochs": f"{self.progress.epoch}, the best is {self.progress.best_epoch}",
+            "validation MRR": self.progress.best_mrr,
+        }
+        if self.run is not None:
+            rows["run folder"] = self.run.folder
+        return f"Fitted {self.recipe} on {self.splits.name!r}", rows
 
 
 def fit(
-    graph: str | Path | KnowledgeGraph | Splits,
-    recipe: str,
-    settings: TrainSettings | None = None,
-    out: Path | None = None,
+    graph: GraphLike,
+    recipe: str | os.PathLike[str] | Recipe = "complex-n3",
+    settings: TrainSettings | Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | None = None,
     *,
     resume: bool = False,
     report: Report | None = None,
@@ -53,8 +71,9 @@ def fit(
     Args:
         graph: what ``load_graph`` takes; where it has no parts they are drawn by the settings'
             seed. Test facts and the hidden truth are never looked at.
-        recipe: a name of RECIPES.
-        settings: the recipe's settings; its defaults where None.
+        recipe: a name of RECIPES, a Python file with a variable RECIPE, an installed recipe's
+            name, or a Recipe.
+        settings: the recipe's settings, or a dict of those that are not the defaults.
         out: the run folder; nothing is written where None.
         resume: go on with the run in ``out`` instead of starting one.
         report: called after every epoch with that epoch's line of metrics.
@@ -65,40 +84,79 @@ def fit(
     Returns:
         The system with the weights of its best epoch, in evaluation mode.
     """
-    chosen = get_recipe(recipe)
-    settings = settings or chosen.settings()
-    splits = load_splits(graph, settings.seed)
+    found = find_recipe(recipe)
+    chosen = found.recipe
+    settings = as_settings(chosen.settings, settings)
+    folder = None if out is None else as_path(out, "the run folder")
+    splits = leave_out_wrong(load_splits(graph, settings.seed))
     if len(splits.train) == 0:
         raise DataError(f"{splits.name!r} has no training facts, so there is nothing to learn.")
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
     training.to(device)
     optimizer = make_optimizer(training, settings)
-    run, progress = _open_run(splits, recipe, settings, out, resume, training, optimizer)
+    run, progress = _open_run(splits, found, settings, folder, resume, training, optimizer)
     checkpoints = Checkpoints(run, checkpoint_seconds)
     parts = (training, optimizer, splits, settings, progress, checkpoints)
-    log.info("training %s on %s, %s", recipe, splits.name, device)
+    log.info("training %s on %s, %s", chosen.name, splits.name, device)
     with precision(settings.precision, device):
         metrics = train(*parts, report=report, judge=judge)
     log.info("trained %d epochs; the best is %d", progress.epoch, progress.best_epoch)
-    return Fitted(training.system, splits, settings, progress, metrics, run)
+    return Fitted(training.system, splits, settings, progress, metrics, run, chosen.name)
 
 
-def load(folder: Path, device: str = "auto") -> Fitted:
-    """Open a run folder and return its system at its best epoch."""
-    run = Run.open(folder)
-    recipe = get_recipe(run.recipe)
-    settings = make_settings(recipe.settings, {**run.settings, "device": device})
+def leave_out_wrong(splits: Splits) -> Splits:
+    """Return a graph without the facts that it labels as wrong, and say so."""
+    kept = splits.without_wrong()
+    if kept is not splits:
+        wrong = kept.left_out - splits.left_out
+        log.warning("%s facts are labelled as wrong (label 0) and left out.", f"{wrong:,}")
+    return kept
+
+
+def load(
+    folder: str | os.PathLike[str] | Fitted,
+    device: str = "auto",
+    *,
+    recipe: str | os.PathLike[str] | Recipe | None = None,
+    trust: bool = False,
+) -> Fitted:
+    """Open a run folder and return its system at its best epoch.
+
+    Args:
+        folder: the run folder; something fitted is returned as it is.
+        device: where the system goes.
+        recipe: the run's recipe, where it is one of your own and lies elsewhere now.
+        trust: execute the run's recipe file although it has changed.
+    """
+    if isinstance(folder, Fitted):
+        return folder
+    run = Run.open(as_path(folder, "a run"))
+    chosen = _recipe_of(run, recipe, trust)
+    settings = make_settings(chosen.settings, {**run.settings, "device": device})
     splits = run.splits()
-    system = recipe.build(settings, splits.train).system
+    system = chosen.build(settings, splits.train).system
     run.load_best(system)
     system.to(choose_device(device)).eval()
-    return Fitted(system, splits, settings, run.progress(), run.metrics(), run)
+    return Fitted(system, splits, settings, run.progress(), run.metrics(), run, chosen.name)
+
+
+def _recipe_of(run: Run, recipe: str | os.PathLike[str] | Recipe | None, trust: bool) -> Recipe:
+    """Return the recipe that made a run: the one given, or the one it remembers."""
+    if recipe is not None:
+        given = get_recipe(recipe)
+        if given.name != run.recipe:
+            raise RunError(f"{run.folder} was made by recipe {run.recipe!r}, not {given.name!r}.")
+        return given
+    # Folders of earlier versions know the name alone.
+    if run.origin.get("kind", "built-in") == "built-in":
+        return get_recipe(run.recipe)
+    return open_origin(run.recipe, run.origin, str(run.folder), trust=trust)
 
 
 def _open_run(
     splits: Splits,
-    recipe: str,
+    found: Found,
     settings: TrainSettings,
     out: Path | None,
     resume: bool,
@@ -109,10 +167,16 @@ def _open_run(
         if resume:
             raise RunError("Resuming needs the run folder.")
         return None, Progress()
+    recipe, origin = found.recipe.name, found.origin
     if not resume:
-        return Run.create(out, recipe, settings, splits), Progress()
+        return Run.create(out, recipe, settings, splits, origin.record()), Progress()
     run = Run.open(out)
     run.check_same(recipe, settings, splits)
+    if run.origin.get("sha256") != origin.sha256:
+        raise RunError(
+            f"{out} was begun with another version of the recipe {recipe!r} ({origin.path}); go on "
+            "with the same file, or start a new run."
+        )
     progress = run.load_last(training, optimizer)
     run.forget_after(progress.epoch)
     return run, progress

@@ -6,7 +6,7 @@ the package works on these ids; labels come back only at the edges (files, table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from npugraph.display import Shown
 from npugraph.errors import DataError, SettingsError, nearest
 from npugraph.seeds import generator
 
@@ -26,7 +27,7 @@ SIDES: tuple[Side, Side] = ("tail", "head")
 PARTS = ("train", "valid", "test")
 
 
-class Vocabulary:
+class Vocabulary(Shown):
     """Labels with ids 0..n-1, in sorted order, so that the same labels always get the same ids.
 
     >>> words = Vocabulary.of(["b", "a", "b"])
@@ -51,6 +52,11 @@ class Vocabulary:
             labels = pa.array(labels, pa.string())
         distinct = pc.unique(labels)
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show how many names there are, and the first few."""
+        first = ", ".join(self.labels[:3].to_pylist()) + (", ..." if len(self) > 3 else "")
+        return f"Vocabulary of {len(self):,}", {self.kind: first}
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -96,8 +102,8 @@ class Vocabulary:
         return self.labels.take(pa.array(ids.cpu().numpy()))
 
 
-@dataclass(frozen=True, eq=False)
-class KnowledgeGraph:
+@dataclass(frozen=True, eq=False, repr=False)
+class KnowledgeGraph(Shown):
     """Facts over two vocabularies, with what the input said about each fact.
 
     Attributes:
@@ -136,6 +142,16 @@ class KnowledgeGraph:
         """Number the rows where the caller gave none."""
         if len(self.rows) != len(self.facts):
             object.__setattr__(self, "rows", torch.arange(1, len(self.facts) + 1))
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show the counts."""
+        sizes = {"entities": self.num_entities, "relations": self.num_relations}
+        if self.part is not None:
+            sizes |= {name: int((self.part == k).sum()) for k, name in enumerate(PARTS)}
+        given = [name for name in ("confidence", "label") if getattr(self, name) is not None]
+        more = {"columns": ", ".join(given)} if given else {}
+        name = self.name or self.source or "graph"
+        return f"KnowledgeGraph {name!r}", {"facts": len(self), **sizes, **more}
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -234,12 +250,13 @@ class KnowledgeGraph:
         return pa.table(columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Splits:
+@dataclass(frozen=True, eq=False, repr=False)
+class Splits(Shown):
     """A graph cut into train, valid and test over the same vocabularies.
 
     ``truth`` is the file of the hidden truth where the graph was perturbed on purpose. Training
     never opens it; only the judges (evaluation with the clean filter, noise detection) do.
+    ``left_out`` counts the facts that the source labels as wrong and that are in no part.
     """
 
     name: str
@@ -248,6 +265,13 @@ class Splits:
     test: KnowledgeGraph
     source: Path | None = None
     truth: Path | None = None
+    left_out: int = 0
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show the counts."""
+        sizes = {"entities": self.num_entities, "relations": self.num_relations}
+        parts = {name: len(part) for name, part in self.parts().items()}
+        return f"Splits {self.name!r}", {**sizes, **parts}
 
     @property
     def num_entities(self) -> int:
@@ -266,6 +290,16 @@ class Splits:
     def all_facts(self) -> Tensor:
         """Return the facts of all three parts, int64 [n, 3]."""
         return torch.cat([part.facts for part in self.parts().values()])
+
+    def without_wrong(self) -> Splits:
+        """Return the parts without the facts that the source labels as wrong (label 0)."""
+        train, valid, test = (
+            part if part.label is None else part.select(part.label != 0)
+            for part in self.parts().values()
+        )
+        kept = replace(self, train=train, valid=valid, test=test)
+        wrong = len(self.all_facts()) - len(kept.all_facts())
+        return replace(kept, left_out=self.left_out + wrong) if wrong else self
 
     def whole(self) -> KnowledgeGraph:
         """Return one graph of all facts, with what the input said about each and its part.
@@ -305,6 +339,7 @@ class Splits:
             "duplicates": sum(part.duplicates() for part in self.parts().values()),
             "self_loops": sum(part.self_loops() for part in self.parts().values()),
             "skipped": sum(part.skipped for part in self.parts().values()),
+            "left_out": self.left_out,
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -82,10 +83,42 @@ def make_settings(kind: type[S], values: Mapping[str, Any]) -> S:
     parsed = {}
     for name, value in values.items():
         if name not in names:
-            hint = nearest(name, names) or f" Known: {', '.join(names)}."
+            hint = nearest(str(name), names) or f" Known: {', '.join(names)}."
             raise SettingsError(f"There is no setting {name!r}.{hint}")
         parsed[name] = parse_value(name, value, hints[name])
     return kind(**parsed)
+
+
+def as_settings(kind: type[S], given: object) -> S:
+    """Return settings of a kind, given as such, as a mapping of names to values, or not at all.
+
+    >>> as_settings(TrainSettings, {"epochs": 2}).epochs
+    2
+    """
+    if given is None:
+        return kind()
+    if isinstance(given, kind):
+        return given
+    if isinstance(given, Mapping):
+        return make_settings(kind, given)
+    raise SettingsError(
+        f"Settings are a dict of names and values or a {kind.__name__}, not {given!r:.60} "
+        f"({type(given).__name__})."
+    )
+
+
+def as_path(given: object, what: str) -> Path:
+    """Return a path given as str or Path; anything else is an error that says what was asked for.
+
+    >>> as_path("runs/x", "the run folder").name
+    'x'
+    """
+    if isinstance(given, str | os.PathLike) and os.fspath(given):
+        return Path(os.fspath(given))
+    raise SettingsError(
+        f"{what[:1].upper()}{what[1:]} is a path, as str or Path, not {given!r:.60} "
+        f"({type(given).__name__})."
+    )
 
 
 def parse_value(name: str, value: Any, kind: Any) -> Any:

@@ -391,3 +391,27 @@ def test_four_calls_lead_from_fit_to_a_score(monkeypatch):
     settings = dataclasses.replace(SMALL, epochs=1, negatives=4, share=4)
     fit(groups(), "complex-n3", settings)
     assert {tuple(names) for names in depths} == {("scored_together", "loss", "train")}
+
+
+def labelled(path: Path) -> Path:
+    """Write a graph half of whose facts are labelled as wrong."""
+    rows = [f"e{i}\tr{(i + j) % 2}\te{j}\t{(i + j) % 2}\n" for i in range(9) for j in range(9)]
+    path.write_text("head\trelation\ttail\tlabel\n" + "".join(rows))
+    return path
+
+
+def test_facts_labelled_as_wrong_are_not_trained_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = labelled(tmp_path / "facts.tsv")
+    settings = {"d": 4, "epochs": 1, "device": "cpu"}
+    with caplog.at_level("WARNING", "npugraph"):
+        fitted = fit(file, "complex-n3", settings, tmp_path / "run")
+    assert caplog.messages == ["41 facts are labelled as wrong (label 0) and left out."]
+    assert set(fitted.splits.all_facts()[:, 1].tolist()) == {1}
+    assert fitted.splits.left_out == 41
+    assert load_run(tmp_path / "run").splits.left_out == 41
+    record = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert record["graph"]["left_out"] == 41
+    again = fit(file, "complex-n3", settings, tmp_path / "run", resume=True)
+    assert again.progress.epoch == 1

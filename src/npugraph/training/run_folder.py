@@ -1,6 +1,6 @@
 """The run folder: everything needed to use, judge or resume a training run.
 
-    settings.json        version, recipe, settings, where the graph came from, its hash
+    settings.json        version, recipe and where it came from, settings, the graph and its hash
     entities.parquet     vocabularies: one label a row, in id order
     relations.parquet
     facts.parquet        train, valid and test as ids, with the confidences where there are any
@@ -19,7 +19,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,21 @@ class Run:
     recipe: str
     settings: dict[str, Any]
     graph: dict[str, Any]
+    origin: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, folder: Path, recipe: str, settings: TrainSettings, splits: Splits) -> Run:
-        """Make the folder and write all that does not change while training."""
+    def create(
+        cls,
+        folder: Path,
+        recipe: str,
+        settings: TrainSettings,
+        splits: Splits,
+        origin: dict[str, Any] | None = None,
+    ) -> Run:
+        """Make the folder and write all that does not change while training.
+
+        ``origin`` says where a recipe comes from that is not of this package.
+        """
         if (folder / "settings.json").exists():
             raise RunError(
                 f"{folder} already holds a run; continue it with --resume, replace it with "
@@ -70,10 +81,11 @@ class Run:
         _write_vocabulary(splits.train.entities, folder / "entities.parquet")
         _write_vocabulary(splits.train.relations, folder / "relations.parquet")
         _write_facts(splits, folder / "facts.parquet")
-        run = cls(folder, recipe, asdict(settings), _describe_graph(splits))
+        run = cls(folder, recipe, asdict(settings), _describe_graph(splits), origin or {})
         record = {
             "npugraph": __version__,
             "recipe": recipe,
+            "recipe_origin": run.origin,
             "settings": run.settings,
             "graph": run.graph,
         }
@@ -88,7 +100,8 @@ class Run:
             raise RunError(f"{folder} is not a run folder: it has no settings.json.")
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            return cls(folder, record["recipe"], record["settings"], record["graph"])
+            origin = record.get("recipe_origin", {})
+            return cls(folder, record["recipe"], record["settings"], record["graph"], origin)
         except (json.JSONDecodeError, KeyError) as error:
             raise RunError(f"{path} is damaged ({error}).") from None
 
@@ -110,6 +123,7 @@ class Run:
             test,
             Path(source) if source else None,
             Path(truth) if truth else None,
+            self.graph.get("left_out", 0),
         )
 
     def check_same(self, recipe: str, settings: TrainSettings, splits: Splits) -> None:
@@ -122,7 +136,8 @@ class Run:
                     f"{self.folder} was made with {name}={self.settings.get(name)}, not {value}; "
                     "resume with the same settings, or start a new run."
                 )
-        if fingerprint(splits) != self.graph["sha256"]:
+        # Training leaves out what is labelled as wrong.
+        if fingerprint(splits.without_wrong()) != self.graph["sha256"]:
             raise RunError(f"{self.folder} was made from another graph than {splits.name!r}.")
 
     def save_best(self, state: Mapping[str, Tensor]) -> None:
