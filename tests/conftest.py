@@ -10,6 +10,7 @@ import torch
 from hypothesis import settings
 
 from browser import browser
+from data_needed import data_absent
 from npugraph.graph import KnowledgeGraph, Vocabulary
 from npugraph.scorers import Scorer
 from scorer_cases import CASES, Case
@@ -24,13 +25,13 @@ settings.load_profile("npugraph")
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """The folder of public graphs, one subfolder a graph."""
+    """The folder of public graphs, one subfolder per graph."""
     given = os.environ.get("NPUGRAPH_DATA")
     if not given:
-        pytest.skip("needs the public graphs: set NPUGRAPH_DATA to the folder that holds them")
+        data_absent("needs the public graphs: set NPUGRAPH_DATA to the folder that holds them")
     root = Path(given)
     if not root.is_dir():
-        pytest.skip(f"NPUGRAPH_DATA={given} is not a folder")
+        data_absent(f"NPUGRAPH_DATA={given} is not a folder")
     return root
 
 
@@ -40,7 +41,7 @@ def golden_root() -> Path:
     given = os.environ.get("NPUGRAPH_GOLDEN")
     root = Path(given) if given else Path(__file__).parents[2] / "shared" / "golden"
     if not (root / "metrics.json").is_file():
-        pytest.skip(f"needs PyKEEN's golden files, not found in {root}: set NPUGRAPH_GOLDEN")
+        data_absent(f"needs PyKEEN's golden files, not found in {root}: set NPUGRAPH_GOLDEN")
     return root
 
 

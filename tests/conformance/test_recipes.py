@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,12 +90,10 @@ def test_every_recipe_is_under_test() -> None:
 
 
 @every_case
-def test_it_beats_chance_in_ten_seconds(name: str, chance: float) -> None:
+def test_it_beats_chance(name: str, chance: float) -> None:
     """All but random, which is chance by definition and must be no better."""
     case = CASES[name]
-    started = time.perf_counter()
     fitted = fit(groups(), case.recipe, case.settings())
-    assert time.perf_counter() - started < 10
     metrics = evaluate(fitted)["filters"]["clean"]
     assert 0.08 < chance < 0.15
     if case.recipe == "random":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -280,14 +279,11 @@ def test_an_empty_report_works(show: Show) -> None:
     assert page.get_by_text("No stored fact is suspicious enough to be listed.").is_visible()
 
 
-def test_five_thousand_rows_stay_quick(show: Show) -> None:
+def test_five_thousand_rows_can_be_searched_and_sorted(show: Show) -> None:
     many = (DATA.suspects * 17)[:5000]
     page = show(dataclasses.replace(DATA, suspects=many, missing=many))
     assert count_text(page) == "Rows 1–25 of 5,000 suspects"
-    start = time.perf_counter()
     page.locator("#suspects [data-tool=search]").fill("borders")
     sort_by(page, "Head")
     sort_by(page, "Head")
     assert "(5,000 in all)" in count_text(page)
-    # About 0.2 s on a slow core; the bound only catches work that grows out of hand.
-    assert time.perf_counter() - start < 3

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_needed import data_absent
 from npugraph.bench.paper.printed import (
     GRAPHS,
     GROUPS,
@@ -40,10 +41,10 @@ def source() -> str:
     places = [Path(given)] if given else []
     places += [Path(data).parent / "paper" / "npugraph.tex"] if data else []
     places.append(ROOT.parent / "shared" / "paper" / "npugraph.tex")
-    for place in places:
-        if place.is_file():
-            return place.read_text(encoding="utf-8")
-    pytest.skip(f"needs the paper's source, not found as {places[0]}: set NPUGRAPH_PAPER to it")
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        data_absent(f"needs the paper's source, not found as {places[0]}: set NPUGRAPH_PAPER to it")
+    return found.read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -96,6 +96,12 @@ def test_entities_keep_their_ids_across_blocks(tmp_path: Path) -> None:
         ("source", "edge", "target"),
         ("from", " rel ", "to"),
         ("h", "r", "t"),
+        ("From", "type", "TO"),
+        ("start", "relationship", "end"),
+        (":START_ID", ":TYPE", ":END_ID"),
+        ("node1", "label", "node2"),
+        ("Subject ID", "predicate-id", "object_id"),
+        ("s", "p", "o"),
     ],
 )
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])

@@ -6,6 +6,7 @@ when a file turns out to be bad is it read again, line by line, to name the firs
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -23,15 +24,19 @@ from torch import Tensor
 from npugraph.data.io.diagnose import Record, first_problem, records
 from npugraph.data.io.formats import (
     COMPRESSION,
-    HEADER_NAMES,
     RDF,
     ROLES,
     TEXT,
     looks_like_header,
+    might_be_header,
+    named_roles,
     split_suffixes,
 )
+from npugraph.data.io.names import similarity_note
 from npugraph.errors import DataError, nearest
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
+
+log = logging.getLogger(__name__)
 
 SPLITS = ("train", "valid", "test")
 BLANK_NODE = re.compile(rb"_:[^\s<>\"(){}\[\],;]+")
@@ -141,7 +146,7 @@ def _read_text(
 ) -> pa.Table:
     quoted = delimiter != "\t"
     first = _first_record(path, compression, delimiter)
-    header = looks_like_header(first.fields) if options.header is None else options.header
+    header = _has_header(path, first, options)
     names = first.fields if header else [str(i) for i in range(len(first.fields))]
     roles = _assign_roles(f"{path}, line {first.first}", path, names, header, options.columns)
     # Arrow skips lines, blank ones and those within quotes included.
@@ -175,7 +180,36 @@ def _read_text(
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(_explain(path, compression, delimiter, header, roles, error)) from None
     table = table.rename_columns(list(roles))
+    if header and options.header is None:
+        _doubt_header(path, first, roles, table)
     return _check(table, lambda error: _explain(path, compression, delimiter, header, roles, error))
+
+
+def _has_header(path: Path, first: Record, options: ReadOptions) -> bool:
+    """Tell whether the first record names the columns: as told, by its words, or by --columns."""
+    if options.header is not None:
+        return options.header
+    named = [c for c in options.columns or () if isinstance(c, str) and not c.isdigit()]
+    if named and all(name in first.fields for name in named):
+        return True
+    if options.columns is None and might_be_header(first.fields):
+        log.warning(
+            "%s, line %d (%s) is read as a fact; if it names the columns, say --header.",
+            *(path, first.first, ", ".join(first.fields)),
+        )
+    return looks_like_header(first.fields)
+
+
+def _doubt_header(path: Path, first: Record, roles: dict[str, int], table: pa.Table) -> None:
+    """Say so where a word that was taken for a column's name is the relation of facts, too."""
+    word = first.fields[roles["relation"]]
+    count = pc.sum(pc.equal(table["relation"], word)).as_py() or 0
+    if count:
+        log.warning(
+            "%s, line %d (%s) is read as the names of the columns, but %r is the relation of "
+            "%s facts, too; if the line is a fact, say --no-header.",
+            *(path, first.first, ", ".join(first.fields), word, f"{count:,}"),
+        )
 
 
 def _explain(
@@ -240,12 +274,7 @@ def _assign_roles(
             for role, column in zip(ROLES, columns, strict=False)
         }
     if named:
-        low = [name.strip().lower() for name in names]
-        found = {
-            role: next(low.index(alias) for alias in aliases if alias in low)
-            for role, aliases in HEADER_NAMES.items()
-            if any(alias in low for alias in aliases)
-        }
+        found = named_roles(names)
         if all(role in found for role in ROLES[:3]):
             return found
     if len(names) in (3, 4):
@@ -409,6 +438,10 @@ def encode_tables(
     relations, relation_ids = _dictionary(
         [table["relation"] for table in tables], extra_relations, "relation"
     )
+    for words in (entities, relations):
+        note = similarity_note(words.labels, words.kind)
+        if note:
+            log.warning("%s", note)
     graphs = []
     for i, table in enumerate(tables):
         columns = [entity_ids[2 * i], relation_ids[i], entity_ids[2 * i + 1]]
