@@ -49,7 +49,7 @@ recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and th
 audit-docs: $(INSTALLED) ## Put the tables of docs/audit.md in place again from the measured results.
 	$(BIN)/python scripts/build_audit_docs.py
 
-results-docs: $(INSTALLED) ## Write docs/results.md and its figures again from the bench's results.
+results-docs: $(INSTALLED) ## Write docs/results.md, docs/results/ and the figures again from the bench's results.
 	$(BIN)/python scripts/build_results_docs.py
 
 world: $(INSTALLED) ## Build the bundled graph again from its source package.

@@ -1,38 +1,44 @@
-"""Writes docs/results.md and its figures from the plans and the lines of results.
+"""Writes docs/results.md, docs/results/ and docs/figures/ from the plans and the lines of results.
 
     python scripts/build_results_docs.py            # write them
-    python scripts/build_results_docs.py --check    # fail where the page is not up to date
+    python scripts/build_results_docs.py --check    # fail where a page is not up to date
 
 Figures come from benchmarks/results/bench/{results,costs}.jsonl, the paper's from the package, and
 the verdicts are computed. What we think is behind them is written by hand in docs/results_notes.md.
-A test checks that the page is up to date.
+The page is a summary; every cell, claim and table is in docs/results/. A test checks that all of it
+is up to date.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from doc_files import DOCS, ROOT, asked_to_check, check, csv_text, grid, paragraph, write
 from npugraph.bench.paper import printed
-from npugraph.bench.paper.claims import Finding, findings
+from npugraph.bench.paper.claims import MRR, Finding, Measured, findings
 from npugraph.bench.paper.figures import Drawing, make_figures, write_figures
-from npugraph.bench.paper.tables import graph_title, make_table
-from npugraph.bench.plan import BenchPlan, packaged
+from npugraph.bench.paper.tables import as_printed, graph_title, make_table, shown
+from npugraph.bench.plan import BenchPlan, Cell, packaged
+from npugraph.bench.sources import named
 from npugraph.bench.store import Store
-from npugraph.bench.summary import rows
-from npugraph.data.catalogue import CATALOGUE
+from npugraph.bench.summary import Lines, Row, ranking, rows
+from npugraph.ranking.evaluate import FILTERS
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "results.md"
-NOTES = ROOT / "docs" / "results_notes.md"
-FIGURES = ROOT / "docs" / "figures"
+PAGE = DOCS / "results.md"
+FOLDER = DOCS / "results"
+NOTES = DOCS / "results_notes.md"
+FIGURES = DOCS / "figures"
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 # In the order of the paper; plans that are not named here follow by name.
 ORDER = ("table-0.3", "sweep-rates", "ablation", "k-sweep", "alpha-sweep", "twitter", "clean")
 # A check of the machinery, not a result.
 LEFT_OUT = ("smoke",)
+# The rate of the paper's main table.
+MAIN_RATE = 0.3
 
 HEAD = """\
 # Results
@@ -40,146 +46,343 @@ HEAD = """\
 <!-- Made by scripts/build_results_docs.py: change the results or docs/results_notes.md, and run it
 again. -->
 
-The paper's tables and figures, run again with `npugraph bench`. *here* is this package, *paper* is
-what the paper prints. Both rank the same untouched test facts; the paper's figures go with the
-filter we call perturbed, which leaves removed true facts among the candidates (see
-[protocol](protocol.md)). The clean filter removes every known true fact and is the honest one.
-Every cell can be run again by the one command that its table lists.
-"""
+The paper's tables and figures, run again with [`npugraph bench`](bench.md). *here* is this package,
+*paper* is what the paper prints. This page is the summary. All figures, settings and commands are
+in the folder [results](results):
+
+- [cells.csv](results/cells.csv): every run with its figures, settings, seconds, machine, sources,
+  and the command that runs it again;
+- [claims.csv](results/claims.csv): every verdict with the figures behind it;
+- [impossible.csv](results/impossible.csv): entries of the paper that cannot be;
+- one page for each plan, linked below, with both filters, noise, calibration, cost, p values."""
+MAIN = """\
+## The main table: MRR at rate 0.3
+
+Mean ± standard deviation over three seeds; without ± it is one seed. The filter is the perturbed
+one, which the paper's figures go with: it leaves removed true facts among the candidates
+([protocol](protocol.md)). Under the clean filter, the honest one, all figures are higher; the pages
+of the plans have both. Twitter-ego is **another graph** than the paper's, which is not public: only
+the order of systems may be compared. † cannot be (see impossible.csv)."""
+RATES = """\
+## By rate: MRR on {graph}
+
+Three seeds, perturbed filter; the paper's figure in brackets."""
+PUBLISHED = """\
+## Graphs as published: MRR
+
+One seed, nothing planted or removed. The paper has no such table."""
 VERDICTS = {
-    "agrees": "Agrees",
-    "disagrees": "Does not agree",
-    "undecided": "Undecided",
+    "agrees": "agrees",
+    "disagrees": "does not agree",
+    "undecided": "undecided",
+    "not run": "not run",
 }
 CLAIMS = """\
 ## What agrees with the paper, and what does not
 
-Computed from the tables below: mean MRR over seeds, perturbed filter. One rule holds for all
-claims: a verdict needs at least three seeds on each side. Two sides must differ by a paired t test
-over the seeds with p < 0.05 (without correction: each line is one question); a figure must lie
-further from a line that we drew than the seeds spread. All else is undecided, and a claim about all
-baselines cannot be confirmed until all have run. "A tenth", the rank correlation and the share of
-variance are our readings of the paper's words."""
-IMPOSSIBLE = """\
-## Entries of the paper that cannot be
-
-Hits never fall as k rises, and hits bound MRR from both sides. With room for rounding to three
-places, these entries of the paper break one of the rules. They are marked † below and left out of
-the verdicts."""
-TWITTER = """\
-## The Twitter table is about another graph
-
-The paper's Twitter graph is not public. In its place stands **twitter-ego**, which is another
-graph: users of public ego networks, the hashtags they used and the accounts they mentioned. It has
-{entities:,} entities and {facts:,} facts; the paper's has 17,839 entities. The paper's figures are
-printed beside ours because the table is laid out like the paper's, and for no other reason: they
-cannot be compared. At most the order of the systems can."""
+One rule holds for all claims: a verdict needs at least three seeds on each side. Two sides must
+differ by a paired t test over the seeds with p < 0.05 (without correction: each line is one
+question); a figure must lie further from a line that we drew than the seeds spread. All else is
+undecided, and a claim about all baselines cannot be confirmed until all have run. "A tenth", the
+rank correlation and the share of variance are our readings of the paper's words."""
 
 
-def plans() -> list[BenchPlan]:
-    """Return the packaged plans in the order of the page."""
-    names = [name for name in packaged() if name not in LEFT_OUT]
-    known = [name for name in ORDER if name in names]
-    return [BenchPlan.read(name) for name in (*known, *(n for n in names if n not in ORDER))]
+@dataclass(frozen=True)
+class Everything:
+    """All plans and what they gave."""
+
+    plans: list[BenchPlan]
+    results: Lines
+    costs: Lines
+    rows: list[Row]
+
+    @classmethod
+    def read(cls, folder: Path) -> Everything:
+        """Read the packaged plans in the order of the page, and the lines of results."""
+        names = [name for name in packaged() if name not in LEFT_OUT]
+        known = [name for name in ORDER if name in names]
+        plans = [BenchPlan.read(name) for name in (*known, *(n for n in names if n not in ORDER))]
+        store = Store(folder)
+        results, costs = store.results(), store.costs()
+        everything = [row for plan in plans for row in rows(plan, results, costs)]
+        return cls(plans, results, costs, everything)
 
 
-def grid(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    every = [columns, ["---"] * len(columns), *lines]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '') for cell in line)} |" for line in every)
+# --- the summary
+
+
+def plans_section(found: Everything) -> str:
+    """Return what was run: a line per plan."""
+    lines = []
+    for plan in found.plans:
+        state = make_table(plan, found.results, found.costs).state
+        lines.append([f"[{plan.name}](results/{plan.name}.html)", plan.title, state])
+    sources = [line.get("source") for line in found.results.values() if line["status"] == "done"]
+    about = f"Numeric sources of all finished cells: {named(sources) or 'none'}."
+    table = grid(("plan", "what", "state"), lines)
+    return f"## What was run\n\n{table}\n\n{paragraph(about)}"
+
+
+def main_section(measured: Measured) -> str:
+    """Return the main table: a line per system, each graph with the paper's figures."""
+    graphs = [graph for graph in printed.GRAPHS if (graph, MAIN_RATE) in measured.rows]
+    columns = ["MRR"]
+    for graph in graphs:
+        columns += [graph_title(graph).partition(",")[0], "paper"]
+    lines = []
+    for recipe, label in _systems(measured, graphs):
+        line = [label]
+        for graph in graphs:
+            row = measured.rows[graph, MAIN_RATE].get(recipe)
+            line += [_ours(row), _theirs(graph, MAIN_RATE, recipe)]
+        lines.append(line)
+    return f"{MAIN}\n\n{grid(columns, lines)}"
+
+
+def rates_section(measured: Measured) -> str:
+    """Return a table for each graph that was run at several rates."""
+    pieces = []
+    for graph, rates in measured.rates().items():
+        if len(rates) < 2:
+            continue
+        lines = []
+        for recipe, label in _systems(measured, [graph]):
+            ours = [measured.rows[graph, rate].get(recipe) for rate in rates]
+            if sum(row is not None and bool(row.done) for row in ours) > 1:
+                lines.append(
+                    [label]
+                    + [
+                        f"{_ours(row)} ({_theirs(graph, rate, recipe)})"
+                        for rate, row in zip(rates, ours, strict=True)
+                    ]
+                )
+        heading = RATES.format(graph=graph_title(graph))
+        columns = ("MRR (paper)", *(f"rate {rate:g}" for rate in rates))
+        pieces.append(f"{heading}\n\n{grid(columns, lines)}" if lines else "")
+    return "\n\n".join(filter(None, pieces))
+
+
+def published_section(found: Everything) -> str:
+    """Return MRR on graphs as published: a line per system, a column per graph."""
+    by_system: dict[str, dict[str, Row]] = {}
+    for row in found.rows:
+        if row.first.rate == 0 and row.done:
+            by_system.setdefault(row.first.label, {})[row.first.graph] = row
+    graphs = list(dict.fromkeys(graph for every in by_system.values() for graph in every))
+    if not graphs:
+        return ""
+    quantity = ranking("mrr", "clean")
+    lines = [
+        [label, *(shown(every[graph], quantity) if graph in every else "–" for graph in graphs)]
+        for label, every in by_system.items()
+    ]
+    columns = ("MRR", *(graph_title(graph) for graph in graphs))
+    return f"{PUBLISHED}\n\n{grid(columns, lines)}"
+
+
+def _systems(measured: Measured, graphs: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (recipe, label) of the systems that have run, in the order of the paper's groups."""
+    labels: dict[str, str] = {}
+    for (graph, _), compared in measured.rows.items():
+        if graph in graphs:
+            labels |= {recipe: row.first.label for recipe, row in compared.items() if row.done}
+    order = (*printed.GROUPS, printed.OURS)
+    return sorted(labels.items(), key=lambda pair: order.index(printed.group_of(pair[0])))
+
+
+def _ours(row: Row | None) -> str:
+    return "–" if row is None else shown(row, MRR)
+
+
+def _theirs(graph: str, rate: float, recipe: str) -> str:
+    entry = printed.beside(graph, rate, recipe)
+    if entry is None:
+        return "–"
+    return as_printed(entry.figures["mrr"]) + (" †" if printed.impossible(entry) else "")
 
 
 def claims_section(found: Sequence[Finding]) -> str:
-    """Return the verdicts, by verdict."""
-    pieces = [CLAIMS]
-    for verdict, title in VERDICTS.items():
-        lines = [[f.claim, f.where, f.evidence] for f in found if f.verdict == verdict]
-        if lines:
-            heading = f"### {title}"
-            pieces += [heading, grid(("the paper's claim", "where", "measured here"), lines)]
-    waiting: dict[str, list[str]] = {}
+    """Return one bullet per claim: the verdicts and where they hold."""
+    by_claim: dict[str, dict[str, list[str]]] = {}
     for finding in found:
-        if finding.verdict == "not run":
-            waiting.setdefault(finding.claim, []).append(finding.where)
-    if waiting:
-        listed = "\n".join(f"- {claim}: {'; '.join(where)}" for claim, where in waiting.items())
-        pieces += ["### Not run yet", listed]
-    return "\n\n".join(pieces)
-
-
-def impossible_section() -> str:
-    """Return the paper's entries that cannot be right."""
-    lines = [
-        [
-            str(entry.table),
-            f"{graph_title(entry.graph)}, {entry.rate:g}",
-            entry.system,
-            " and ".join(printed.impossible(entry)),
+        places = by_claim.setdefault(finding.claim, {}).setdefault(finding.verdict, [])
+        places.append(finding.where)
+    bullets = []
+    for claim, verdicts in by_claim.items():
+        said = [
+            f"**{word}** on {_places(verdicts[verdict])}"
+            for verdict, word in VERDICTS.items()
+            if verdict in verdicts
         ]
-        for entry in printed.impossible_entries()
+        bullets.append(paragraph(f"{claim}: {'; '.join(said)}.", bullet=True))
+    return f"{CLAIMS}\n\n" + "\n".join(bullets)
+
+
+def _places(where: Sequence[str]) -> str:
+    """Put the rates of one graph together."""
+    graphs: dict[str, list[str]] = {}
+    for place in where:
+        graph, _, rate = place.rpartition(", ")
+        graphs.setdefault(graph, []).append(rate)
+    return ", ".join(f"{graph} at {', '.join(rates)}" for graph, rates in graphs.items())
+
+
+def waiting_section(found: Everything) -> str:
+    """Return what was not run, by plan, graph and seeds."""
+    waiting: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for plan in found.plans:
+        for row in rows(plan, found.results, found.costs):
+            seeds = [cell.seed for cell in row.cells if cell not in row.done]
+            if seeds:
+                where = (plan.name, graph_title(row.first.graph), ", ".join(map(str, seeds)))
+                labels = waiting.setdefault(plan.name, {}).setdefault(where, [])
+                labels.append(row.first.label)
+    if not waiting:
+        return "## What was not run\n\nNothing: all cells of all plans have figures."
+    bullets = [
+        paragraph(f"{plan}: {graph}, seed {seeds}: {', '.join(labels)}.", bullet=True)
+        for groups in waiting.values()
+        for (plan, graph, seeds), labels in groups.items()
     ]
-    return f"{IMPOSSIBLE}\n\n{grid(('table', 'graph, rate', 'system', 'why'), lines)}"
-
-
-def twitter_section() -> str:
-    """Return the warning about twitter-ego."""
-    info = CATALOGUE["twitter-ego"]
-    return TWITTER.format(entities=info.entities, facts=sum(info.counts.values()))
+    return "## What was not run\n\n" + "\n".join(bullets)
 
 
 def figures_section(drawings: Sequence[Drawing]) -> str:
-    """Return the figures, learning curves folded away."""
+    """Return the figures; learning curves are named only."""
     if not drawings:
         return "## Figures\n\nNone yet: nothing that could be drawn has run."
-
-    def links(chosen: Sequence[Drawing]) -> str:
-        return "\n\n".join(f"![{d.name}](figures/{d.name}.png)" for d in chosen)
-
-    curves = [drawing for drawing in drawings if "-curves-" in drawing.name]
     others = [drawing for drawing in drawings if "-curves-" not in drawing.name]
-    pieces = ["## Figures", "Bars are one standard deviation over the seeds."]
-    if others:
-        pieces.append(links(others))
-    if curves:
-        folded = f"<details><summary>Learning curves</summary>\n\n{links(curves)}\n\n</details>"
-        pieces.append(folded)
-    return "\n\n".join(pieces)
+    text = "Bars are one standard deviation. The folder [figures](figures) has the learning curves."
+    links = [f"![{drawing.name}](figures/{drawing.name}.png)" for drawing in others]
+    return "\n\n".join(["## Figures", text, *links])
 
 
-def page(folder: Path = RESULTS, notes: Path = NOTES) -> tuple[str, list[Drawing]]:
-    """Return the whole page and its figures; ``folder`` holds the lines of results."""
-    store, every = Store(folder), plans()
-    results, costs = store.results(), store.costs()
-    everything = [row for plan in every for row in rows(plan, results, costs)]
-    drawings = make_figures(every, results, costs)
+def page(found: Everything, drawings: Sequence[Drawing], notes: Path = NOTES) -> str:
+    """Return the summary."""
+    measured = Measured(found.rows)
     pieces = [
-        HEAD.rstrip(),
-        claims_section(findings(everything)),
+        HEAD,
+        plans_section(found),
+        main_section(measured),
+        rates_section(measured),
+        published_section(found),
+        claims_section(findings(found.rows)),
         notes.read_text(encoding="utf-8").strip(),
-        impossible_section(),
-        twitter_section(),
+        waiting_section(found),
         figures_section(drawings),
-        "## Tables",
-        *(make_table(plan, results, costs).markdown(level=3).rstrip() for plan in every),
     ]
-    return "\n\n".join(pieces) + "\n", drawings
+    return "\n\n".join(filter(None, pieces)) + "\n"
+
+
+# --- all of it, beside the summary
+
+
+def cell_lines(found: Everything) -> Iterator[dict[str, Any]]:
+    """Yield every cell of every plan, and every finished cell that is in none, as lines of CSV."""
+    cells: dict[str, Cell] = {}
+    plans: dict[str, list[str]] = {}
+    for plan in found.plans:
+        for cell in plan.cells():
+            cells.setdefault(cell.key, cell)
+            if plan.name not in plans.setdefault(cell.key, []):
+                plans[cell.key].append(plan.name)
+    for key in (*cells, *(key for key in found.results if key not in cells)):
+        line = found.results.get(key) or _not_run(cells[key])
+        yield {
+            "key": key,
+            "plans": " ".join(plans.get(key, [])),
+            **{name: line.get(name) for name in PLAIN},
+            **_metrics(line),
+            **_spent(found.costs.get(key), plans.get(key, [])[:1], key),
+            "settings": json.dumps(line["settings"], sort_keys=True),
+        }
+
+
+PLAIN = (
+    "label", "recipe", "graph", "rate", "noise", "seed", "status", "error", "note", "valid_mrr",
+    "best_epoch", "epochs", "noise_auroc", "noise_ap", "noise_auroc_held_out", "noise_ap_held_out",
+    "ece", "ece_held_out", "version", "commit", "dirty", "source", "data",
+)  # fmt: skip
+SPENT = ("train_seconds", "rank_seconds", "memory_mb", "machine", "at_once", "shared", "date")
+
+
+def _not_run(cell: Cell) -> dict[str, Any]:
+    return {**cell.to_json(), "status": "not run", "metrics": None}
+
+
+def _metrics(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ranking figures, named by metric and filter."""
+    return {
+        f"{metric} {name}": figure
+        for name, figures in (line.get("metrics") or {}).items()
+        for metric, figure in figures.items()
+    }
+
+
+def _spent(cost: Mapping[str, Any] | None, plan: Sequence[str], key: str) -> dict[str, Any]:
+    """Return what a cell took, and the command that runs it again."""
+    again = {"command": f"npugraph bench run {plan[0]} --only {key}"} if plan else {}
+    if cost is None:
+        return again
+    values = (
+        cost["seconds"]["train"], cost["seconds"]["rank"], cost["memory_mb"], cost["machine"],
+        cost.get("workers"), bool(cost.get("shared")), cost["date"],
+    )  # fmt: skip
+    return {"command": cost["command"], **dict(zip(SPENT, values, strict=True)), **again}
+
+
+def cells_csv(found: Everything) -> str:
+    """Return every cell as CSV."""
+    lines = list(cell_lines(found))
+    every = dict.fromkeys(name for line in lines for name in line)
+    metrics = [name for name in every if name.partition(" ")[2] in FILTERS]
+    columns = ("key", "plans", *PLAIN[:9], *metrics, *PLAIN[9:], *SPENT, "command", "settings")
+    return csv_text(columns, lines)
+
+
+def files(found: Everything) -> dict[Path, str]:
+    """Return what stands in the folder beside the page, by path."""
+    claims = [vars(finding) for finding in findings(found.rows)]
+    wrong = [
+        {
+            "table": entry.table,
+            "graph": graph_title(entry.graph),
+            "rate": entry.rate,
+            "system": entry.system,
+            "why": " and ".join(printed.impossible(entry)),
+        }
+        for entry in printed.impossible_entries()
+    ]
+    made = {
+        "cells.csv": cells_csv(found),
+        "claims.csv": csv_text(("claim", "where", "verdict", "evidence"), claims),
+        "impossible.csv": csv_text(("table", "graph", "rate", "system", "why"), wrong),
+    }
+    for plan in found.plans:
+        made[f"{plan.name}.html"] = make_table(plan, found.results, found.costs).html()
+    return {FOLDER / name: text for name, text in made.items()}
+
+
+def build(folder: Path = RESULTS, notes: Path = NOTES) -> tuple[dict[Path, str], list[Drawing]]:
+    """Return all files by path, and the figures; ``folder`` holds the lines of results."""
+    found = Everything.read(folder)
+    drawings = make_figures(found.plans, found.results, found.costs)
+    return {PAGE: page(found, drawings, notes), **files(found)}, drawings
 
 
 def main() -> None:
-    """Write the page and its figures, or check the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="fail where it is not up to date")
-    check = parser.parse_args().check
-    text, drawings = page()
-    if not check:
-        PAGE.write_text(text, encoding="utf-8")
-        write_figures(drawings, FIGURES)
-        kept = {drawing.name for drawing in drawings}
-        for path in FIGURES.glob("*.*"):
-            if path.stem not in kept:
-                path.unlink()
-    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit("docs/results.md is not up to date: run python scripts/build_results_docs.py")
+    """Write everything, or check it."""
+    checking = asked_to_check(__doc__)
+    made, drawings = build()
+    if checking:
+        check(made)
+        return
+    write(made, FOLDER)
+    write_figures(drawings, FIGURES)
+    kept = {drawing.name for drawing in drawings}
+    for path in FIGURES.glob("*.*"):
+        if path.stem not in kept:
+            path.unlink()
 
 
 if __name__ == "__main__":
