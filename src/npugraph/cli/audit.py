@@ -129,7 +129,7 @@ def audit(
         guarded = None if protect is None else _read_facts(whole, protect)
         found = _run(whole, settings, changes, guarded, folder, overwrite)
         result = _write(found, truth, folder)
-    emit(result, as_json, lambda: _show(found, result, folder))
+    emit("audit", result, as_json, lambda: _show(found, result, folder))
 
 
 def _settings(
@@ -167,7 +167,7 @@ def _show_settings(settings: AuditSettings, as_json: bool) -> None:
         "settings": settings.asked(),
         "thresholds": dataclasses.asdict(settings.thresholds),
     }
-    emit(record, as_json, show)
+    emit("audit.settings", record, as_json, show)
 
 
 def _checked(out: Path | None, overwrite: bool) -> Path:
@@ -374,7 +374,7 @@ def explain(
     elif judged:
         figures = {name: judged[name] for name in ("probability", "low", "high")}
         found = dataclasses.replace(found, **figures)
-    emit(found.to_dict(), as_json, lambda: typer.echo(found.to_text()))
+    emit("explain", found.to_dict(), as_json, lambda: typer.echo(found.to_text()))
 
 
 def _judged(run: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:

@@ -109,6 +109,7 @@ def list_plans(as_json: JsonOption = False) -> None:
     ]
     columns = ("name", "cells", "title")
     emit(
+        "bench.list",
         {"plans": rows},
         as_json,
         lambda: table("Plans", columns, [list(row.values()) for row in rows]),
@@ -162,7 +163,7 @@ def show_plan(
         summary[name] = {"cells": len(items), "seconds": round(seconds, 1), "unknown": unknown}
     done = [row for row in rows if row["status"] == "done"]
     summary["other_sources"] = sum(row["source"] != source_hash() for row in done)
-    emit({**summary, "cells": rows}, as_json, lambda: _show_plan(summary, rows))
+    emit("bench.plan", {**summary, "cells": rows}, as_json, lambda: _show_plan(summary, rows))
 
 
 def _cell_row(item: Any, line: dict[str, Any]) -> dict[str, Any]:
@@ -221,6 +222,7 @@ def merge(
         for folder in folders:
             added[str(folder)] = store.merge(Store(folder))
     emit(
+        "bench.merge",
         {"out": str(out), "added": added},
         as_json,
         lambda: table(str(out), ("from", "cells"), [list(row) for row in added.items()]),
@@ -274,7 +276,12 @@ def run_plan(
         "failed": len(now.failed),
         "waiting": len(now.waiting),
     }
-    emit(result, as_json, lambda: table(read.name, ("", ""), [list(r) for r in result.items()]))
+    emit(
+        "bench.run",
+        result,
+        as_json,
+        lambda: table(read.name, ("", ""), [list(r) for r in result.items()]),
+    )
     if now.failed:
         raise typer.Exit(1)
 
@@ -352,7 +359,12 @@ def show_table(
         except OSError as error:
             raise DataError(f"{to} cannot be written ({error.strerror}).") from None
         say(f"{to}: {made.state}")
-    emit(asdict(made), as_json, lambda: None if to else typer.echo(FORMATS[form](made), nl=False))
+    emit(
+        "bench.table",
+        asdict(made),
+        as_json,
+        lambda: None if to else typer.echo(FORMATS[form](made), nl=False),
+    )
 
 
 @bench.command("figures")
@@ -382,4 +394,9 @@ def draw_figures(
     if not drawings:
         say(f"{out} has no results of {', '.join(plans)} that could be drawn.")
     files = [str(path) for path in write_figures(drawings, to or out / "figures")]
-    emit({"files": files}, as_json, lambda: typer.echo("".join(f"{f}\n" for f in files), nl=False))
+    emit(
+        "bench.figures",
+        {"files": files},
+        as_json,
+        lambda: typer.echo("".join(f"{f}\n" for f in files), nl=False),
+    )

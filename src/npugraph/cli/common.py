@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from npugraph.version import __version__
+
 if TYPE_CHECKING:
     from npugraph.data.io import ReadOptions
     from npugraph.graph import KnowledgeGraph, Splits
@@ -97,10 +99,15 @@ def say(message: str) -> None:
     log.info("%s", message)
 
 
-def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None]) -> None:
-    """Print the result: one JSON object, or what ``show`` prints for a person."""
+def emit(schema: str, result: dict[str, Any], as_json: bool, show: Callable[[], None]) -> None:
+    """Print the result of a command: one JSON object, or what ``show`` prints for a person.
+
+    The object begins with its schema, such as ``npugraph.bench.plan/1``, and the package's
+    version; ``npugraph/schemas/commands`` says what it holds.
+    """
     if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
+        about = {"schema": f"npugraph.{schema}/1", "version": __version__}
+        sys.stdout.write(json.dumps({**about, **result}) + "\n")
     else:
         show()
 

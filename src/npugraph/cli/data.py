@@ -57,6 +57,7 @@ def list_datasets(as_json: JsonOption = False) -> None:
         )
     shown = ("name", "entities", "relations", "train", "valid", "test", "here", "public")
     emit(
+        "datasets.list",
         {"bundled": BUNDLED, "datasets": rows},
         as_json,
         lambda: table(
@@ -107,7 +108,7 @@ def show_dataset(
             rows = [[file, f["rows"], f["sha256"], f["url"]] for file, f in files.items()]
             table("Files", ("file", "rows", "sha256", "public copy"), rows)
 
-    emit(described, as_json, show)
+    emit("datasets.show", described, as_json, show)
 
 
 def perturb(
@@ -166,7 +167,7 @@ def perturb(
         rows += [[key, stats[key], None] for key in ("planted", "removed", "true_share")]
         table(f"{splits.name}, rate {rate:g}, {noise} noise", ("", "here", "in the paper"), rows)
 
-    emit({**stats, "out": str(out)}, as_json, show)
+    emit("perturb", {**stats, "out": str(out)}, as_json, show)
     say(f"Written to {out}; the hidden truth is {out / 'truth.tsv'}.")
 
 
@@ -217,6 +218,7 @@ def interactions(
     write_table(graph, out)
     counts = dataclasses.asdict(stats)
     emit(
+        "interactions",
         {**counts, "out": str(out)},
         as_json,
         lambda: table(str(log), ("", "count"), list(counts.items())),

@@ -80,6 +80,7 @@ def fit(
         rows = describe(chosen.settings)
         shown = ("name", "default", "type", "help")
         emit(
+            "fit.settings",
             {"recipe": recipe, "settings": rows},
             as_json,
             lambda: table(recipe, shown, [[row[key] for key in shown] for row in rows]),
@@ -106,7 +107,7 @@ def fit(
     with stoppable(out, "Go on with the same command and --resume.", last.is_file, "run"):
         splits = load_splits(graph, header, columns, delimiter, settings.seed)
         result = _train(splits, recipe, settings, out, resume, overwrite)
-    emit(result, as_json, lambda: _show_fit(result))
+    emit("fit", result, as_json, lambda: _show_fit(result))
 
 
 def _train(
@@ -223,7 +224,12 @@ def evaluate(
             memory_budget=None if memory is None else memory * 2**20,
             progress=lambda done: advance(done, ""),
         )
-    emit({"run": str(run), **result}, as_json, lambda: _show_metrics(result, names, groups))
+    emit(
+        "evaluate",
+        {"run": str(run), **result},
+        as_json,
+        lambda: _show_metrics(result, names, groups),
+    )
 
 
 def _show_metrics(result: dict[str, Any], names: list[str], groups: list[str]) -> None:
@@ -295,7 +301,7 @@ def predict(
         ]
         table(f"({asked})", ("rank", side, "score", ""), shown)
 
-    emit({"run": str(run), "query": query, "predictions": rows}, as_json, show)
+    emit("predict", {"run": str(run), "query": query, "predictions": rows}, as_json, show)
 
 
 def score(
@@ -341,6 +347,7 @@ def score(
         "collected": sum(scored["collected"].to_pylist()),
     }
     emit(
+        "score",
         counts,
         as_json,
         lambda: table(str(facts), ("", ""), [[key, value] for key, value in counts.items()]),

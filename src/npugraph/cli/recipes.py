@@ -74,6 +74,7 @@ def list_recipes(as_json: JsonOption = False) -> None:
 
     rows = [{"name": name, "summary": recipe.summary} for name, recipe in RECIPES.items()]
     emit(
+        "recipes.list",
         {"recipes": rows},
         as_json,
         lambda: table("Recipes", ("name", "summary"), [list(row.values()) for row in rows]),
@@ -113,7 +114,7 @@ def show_recipe(
             found = [[row["name"], row["text"]] for row in described["space"]]
             table("\nSearched by tune", ("name", "values"), found)
 
-    emit(described, as_json, show)
+    emit("recipes.show", described, as_json, show)
 
 
 def _word(value: object) -> str:
@@ -164,7 +165,7 @@ def tune(
             clear_folder(out, "study")
         tuned = _tune(splits, recipe, out, trials, changes, storage, seed, timeout)
     result = _summary(tuned, graph or splits.name)
-    emit(result, as_json, lambda: _show_tuned(result))
+    emit("tune", result, as_json, lambda: _show_tuned(result))
 
 
 def _tune(

@@ -145,6 +145,7 @@ def test_a_public_graph_survives_a_round_trip(tmp_path: Path, data_root: Path) -
         "duplicates": 0,
         "self_loops": 0,
         "skipped": 0,
+        "left_out": 0,
     }
     write_splits(splits, tmp_path)
     assert_same_splits(splits, read_splits(tmp_path))
