@@ -2,11 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two steps of one environment: what the main job needs, and everything.
+CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit bench-smoke bench-ranking recipe-docs audit-docs results-docs world clean
+.PHONY: help install demo test lint types docs unit bench-smoke bench-ranking recipe-docs audit-docs results-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -14,16 +17,21 @@ help: ## List the commands.
 install: $(INSTALLED) ## Make .venv with the package and every extra.
 
 # torch comes first and by its exact version, so that no other package chooses another build.
-$(INSTALLED): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "npugraph needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check $$(grep '^torch==' constraints.txt)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fast,rdf,tune,cluster,dev]'
+	$(PIP_INSTALL) $$(grep '^torch==' constraints.txt)
+	$(PIP_INSTALL) -c constraints.txt -e .
 	@touch $@
 
-demo: $(INSTALLED) ## Plant wrong facts in the bundled graph, audit it, and say how many were found.
+$(INSTALLED): $(CORE)
+	$(PIP_INSTALL) -c constraints.txt -e '.[all,dev,docs]'
+	@touch $@
+
+demo: $(CORE) ## Plant wrong facts in the bundled graph, audit it, and say how many were found.
 	$(BIN)/npugraph audit --out $(OUT)
 
-test: install lint types unit ## Lint, types and all tests.
+test: install lint types docs unit ## Lint, types, the documentation site and all tests.
 
 lint: $(INSTALLED) ## Style, formatting and the direction of imports.
 	$(BIN)/ruff check .
@@ -33,7 +41,11 @@ lint: $(INSTALLED) ## Style, formatting and the direction of imports.
 types: $(INSTALLED) ## Static types, strict.
 	$(BIN)/mypy
 
-# One thread a worker: two workers with two threads each would wait for one another.
+docs: $(INSTALLED) ## Build the documentation site in out/docs; a warning is an error.
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs out/docs
+	@echo "The site is in out/docs; open out/docs/index.html in a browser."
+
+# One thread per worker: two workers with two threads each would wait for one another.
 unit: $(INSTALLED) ## All tests.
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 

@@ -252,7 +252,7 @@ def figures_section(drawings: Sequence[Drawing]) -> str:
     if not drawings:
         return "## Figures\n\nNone yet: nothing that could be drawn has run."
     others = [drawing for drawing in drawings if "-curves-" not in drawing.name]
-    text = "Bars are one standard deviation. The folder [figures](figures) has the learning curves."
+    text = "Bars are one standard deviation. The folder `docs/figures` has the learning curves."
     links = [f"![{drawing.name}](figures/{drawing.name}.png)" for drawing in others]
     return "\n\n".join(["## Figures", text, *links])
 
