@@ -55,7 +55,7 @@ bench-smoke: $(INSTALLED) ## Every system on small graphs, through the bench; wi
 bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one machine, in one run.
 	$(BIN)/python -m benchmarks.speed.ranking
 
-recipe-docs: $(INSTALLED) ## Write docs/recipes.md again from the recipes and the measured results.
+recipe-docs: $(INSTALLED) ## Write docs/recipes.md and docs/recipes/ again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
 
 audit-docs: $(INSTALLED) ## Put the tables of docs/audit.md in place again from the measured results.

@@ -13,30 +13,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from doc_files import DOCS, ROOT, asked_to_check, check, csv_text, grid, paragraph, write
+from doc_files import (
+    BENCH,
+    DOCS,
+    Everything,
+    asked_to_check,
+    check,
+    csv_text,
+    grid,
+    paragraph,
+    write,
+)
 from npugraph.bench.paper import printed
 from npugraph.bench.paper.claims import MRR, Finding, Measured, findings
 from npugraph.bench.paper.figures import Drawing, make_figures, write_figures
 from npugraph.bench.paper.tables import as_printed, graph_title, make_table, shown
-from npugraph.bench.plan import BenchPlan, Cell, packaged
+from npugraph.bench.plan import Cell
 from npugraph.bench.sources import named
-from npugraph.bench.store import Store
-from npugraph.bench.summary import Lines, Row, ranking, rows
+from npugraph.bench.summary import Row, ranking, rows
 from npugraph.ranking.evaluate import FILTERS
 
 PAGE = DOCS / "results.md"
 FOLDER = DOCS / "results"
 NOTES = DOCS / "results_notes.md"
 FIGURES = DOCS / "figures"
-RESULTS = ROOT / "benchmarks" / "results" / "bench"
-# In the order of the paper; plans that are not named here follow by name.
-ORDER = ("table-0.3", "sweep-rates", "ablation", "k-sweep", "alpha-sweep", "twitter", "clean")
-# A check of the machinery, not a result.
-LEFT_OUT = ("smoke",)
 # The rate of the paper's main table.
 MAIN_RATE = 0.3
 
@@ -85,27 +88,6 @@ differ by a paired t test over the seeds with p < 0.05 (without correction: each
 question); a figure must lie further from a line that we drew than the seeds spread. All else is
 undecided, and a claim about all baselines cannot be confirmed until all have run. "A tenth", the
 rank correlation and the share of variance are our readings of the paper's words."""
-
-
-@dataclass(frozen=True)
-class Everything:
-    """All plans and what they gave."""
-
-    plans: list[BenchPlan]
-    results: Lines
-    costs: Lines
-    rows: list[Row]
-
-    @classmethod
-    def read(cls, folder: Path) -> Everything:
-        """Read the packaged plans in the order of the page, and the lines of results."""
-        names = [name for name in packaged() if name not in LEFT_OUT]
-        known = [name for name in ORDER if name in names]
-        plans = [BenchPlan.read(name) for name in (*known, *(n for n in names if n not in ORDER))]
-        store = Store(folder)
-        results, costs = store.results(), store.costs()
-        everything = [row for plan in plans for row in rows(plan, results, costs)]
-        return cls(plans, results, costs, everything)
 
 
 # --- the summary
@@ -363,7 +345,7 @@ def files(found: Everything) -> dict[Path, str]:
     return {FOLDER / name: text for name, text in made.items()}
 
 
-def build(folder: Path = RESULTS, notes: Path = NOTES) -> tuple[dict[Path, str], list[Drawing]]:
+def build(folder: Path = BENCH, notes: Path = NOTES) -> tuple[dict[Path, str], list[Drawing]]:
     """Return all files by path, and the figures; ``folder`` holds the lines of results."""
     found = Everything.read(folder)
     drawings = make_figures(found.plans, found.results, found.costs)

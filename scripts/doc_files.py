@@ -1,4 +1,4 @@
-"""What the scripts that build pages share: grids, CSV, and writing or checking what they made."""
+"""What the scripts that build pages share: the results, grids, CSV, writing and checking."""
 
 from __future__ import annotations
 
@@ -9,13 +9,45 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npugraph.bench.plan import BenchPlan, packaged
+from npugraph.bench.store import Store
+from npugraph.bench.summary import Lines, Row, rows
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks" / "results"
+BENCH = RESULTS / "bench"
+# In the order of the paper; plans that are not named here follow by name.
+ORDER = ("table-0.3", "sweep-rates", "ablation", "k-sweep", "alpha-sweep", "twitter", "clean")
+# A check of the machinery, not a result.
+LEFT_OUT = ("smoke",)
 # Longest line of text on a page; grids may be wider.
 WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All plans of the bench and what they gave."""
+
+    plans: list[BenchPlan]
+    results: Lines
+    costs: Lines
+    rows: list[Row]
+
+    @classmethod
+    def read(cls, folder: Path) -> Everything:
+        """Read the packaged plans in the order of the page, and the lines of results."""
+        names = [name for name in packaged() if name not in LEFT_OUT]
+        known = [name for name in ORDER if name in names]
+        plans = [BenchPlan.read(name) for name in (*known, *(n for n in names if n not in ORDER))]
+        store = Store(folder)
+        results, costs = store.results(), store.costs()
+        every = [row for plan in plans for row in rows(plan, results, costs)]
+        return cls(plans, results, costs, every)
 
 
 def grid(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import math
@@ -16,6 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doc_files import stale
 from npugraph.cli import main
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph, Vocabulary
@@ -30,7 +32,7 @@ from npugraph.recipes.base import (
     describe_space,
 )
 from npugraph.seeds import generator, number
-from npugraph.settings import make_settings
+from npugraph.settings import describe, make_settings
 from script_files import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -246,12 +248,29 @@ def builder() -> ModuleType:
     return load_script("build_recipe_docs")
 
 
-def test_the_page_is_up_to_date(builder: ModuleType) -> None:
-    written = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert written == builder.page(), "run: python scripts/build_recipe_docs.py"
+def test_the_page_and_all_beside_it_are_up_to_date(builder: ModuleType) -> None:
+    assert stale(builder.build()) == [], "run: python scripts/build_recipe_docs.py"
 
 
-def test_the_page_shows_what_was_measured(builder: ModuleType, tmp_path: Path) -> None:
+def test_the_page_can_be_read(builder: ModuleType) -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 200
+    assert max(map(len, text.splitlines())) <= 100
+    for name in RECIPES:
+        assert f"\n\n**{name}**. " in text
+
+
+def test_every_setting_is_in_the_csv_file(builder: ModuleType) -> None:
+    lines = list(csv.DictReader(builder.build()[builder.FOLDER / "settings.csv"].splitlines()))
+    for name, recipe in RECIPES.items():
+        mine = {line["setting"]: line for line in lines if line["recipe"] == name}
+        assert list(mine) == [row["name"] for row in describe(recipe.settings)]
+        assert all(mine[setting]["tune searches"] for setting in recipe.space)
+    printed = [line for line in lines if line["recipe"] == "npugraph/printed"]
+    assert {line["setting"]: line["default"] for line in printed}["reading"] == "printed"
+
+
+def test_the_csv_file_has_what_was_measured(builder: ModuleType, tmp_path: Path) -> None:
     figures = {"mrr": 0.12345, "hits@1": 0.1, "hits@10": 0.9}
     clean = {
         "key": "a",
@@ -266,26 +285,27 @@ def test_the_page_shows_what_was_measured(builder: ModuleType, tmp_path: Path) -
     failed = {"key": "b", "status": "failed", "recipe": "sans", "metrics": None}
     noisy = {"recipe": "ukge", "graph": "wn18", "rate": 0.3, "noise": "typed", "seed": 4}
     noisy |= {"clean": {"mrr": 0.5, "hits@10": 0.6}, "perturbed": {"mrr": 0.25, "hits@10": 0.3}}
-    noisy |= {"noise_auroc": None, "note": "a | b"}
+    noisy |= {"noise_auroc": None, "note": "a, b"}
     (tmp_path / "bench").mkdir()
     lines = "".join(json.dumps(line) + "\n" for line in (clean, failed))
     (tmp_path / "bench" / "results.jsonl").write_text(lines)
     (tmp_path / "bench" / "costs.jsonl").write_text('{"key": "a", "machine": "a GPU"}\n')
     (tmp_path / "speculative.jsonl").write_text(json.dumps(noisy) + "\n")
-    sections = dict(part.split("\n", 1) for part in builder.page(tmp_path).split("\n## ")[1:])
-    assert set(RECIPES) <= set(sections)
-    row = "| umls | 2 | 0.123 | 0.100 | - | 0.900 | 3 | `d=7` | a GPU |"
-    assert row in sections["rotate"]
-    row = "| wn18, 0.3 typed | 4 | 0.500 / 0.250 | 0.600 / 0.300 | - / - | defaults | a \\| b |"
-    assert row in sections["ukge"]
-    for name in set(RECIPES) - {"rotate", "ukge"}:
-        assert "No figures yet." in sections[name]
-        for setting in RECIPES[name].space:
-            assert "/" in name or f"| `{setting}` |" in sections[name]
+    files = builder.build(tmp_path)
+    first, second = csv.DictReader(files[builder.FOLDER / "measured.csv"].splitlines())
+    assert (first["recipe"], first["graph"], first["seed"]) == ("rotate", "umls", "2")
+    assert (first["mrr clean"], first["hits@3 clean"]) == ("0.12345", "")
+    assert (first["changed settings"], first["machine"]) == ("d=7", "a GPU")
+    assert (second["recipe"], second["rate"], second["noise"]) == ("ukge", "0.3", "typed")
+    assert (second["mrr perturbed"], second["note"], second["noise_auroc"]) == ("0.25", "a, b", "")
+    page = [" ".join(part.split()) for part in files[builder.PAGE].split("\n\n")]
+    assert all(part.endswith("Not measured yet.") for part in page if part.startswith("**"))
 
 
-def test_a_variant_shows_what_it_changes(builder: ModuleType) -> None:
-    shown = builder.settings_table(RECIPES["npugraph/printed"])
-    assert "| `reading` | printed |" in shown
-    assert "`hidden`" not in shown
-    assert shown.endswith("Otherwise as npugraph.")
+def test_a_variant_says_what_it_changes(builder: ModuleType) -> None:
+    text = builder.build()[builder.PAGE]
+    (whole,) = [part for part in text.split("\n\n") if part.startswith("**npugraph**.")]
+    (variant,) = [part for part in text.split("\n\n") if part.startswith("**npugraph/printed**.")]
+    assert "attention over the most credible" in whole
+    assert "attention over the most credible" not in variant
+    assert "as printed: class 1 is the true" in " ".join(variant.split())
