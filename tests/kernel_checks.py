@@ -9,9 +9,10 @@ import sys
 
 import torch
 
-from npugraph.kernels import dispatch as gpu
-from npugraph.scorers import gathered_perceptron
-from npugraph.scorers.distance import RotatE, _distances_with_gradient, distances
+from npugraph.kernels import distances, gathered_perceptron
+from npugraph.kernels.dispatch import on_gpu
+from npugraph.kernels.reference import distances_with_gradient
+from npugraph.scorers import RotatE
 
 SMALL_DISTANCES = (3, 1, 5, 7), (2, 4, 17, 65), (1, 6, 33, 3), (4, 1, 40, 130)
 SMALL_PERCEPTRONS = (3, 5, 7, 4), (2, 33, 65, 9), (1, 16, 64, 2), (4, 40, 130, 50)
@@ -35,11 +36,11 @@ def check_distances(device, shapes, tolerance):
         entities = torch.randn(groups, count, 2 * half, generator=rng).to(device)
         entities[0, 0] = points[0, 0]  # where the gap is 0 the gradient must stay finite
         slope = torch.randn(groups, share, count, generator=rng).to(device)
-        assert gpu.usable(points, entities)
-        assert not gpu.usable(points.double(), entities)
+        assert on_gpu(points, entities)
+        assert not on_gpu(points.double(), entities)
         compare(
             lambda p, e: distances(p, e, "modulus"),
-            lambda p, e: _distances_with_gradient(p, e, "modulus"),
+            lambda p, e: distances_with_gradient(p, e, "modulus"),
             (points, entities),
             slope,
             tolerance,
@@ -55,7 +56,7 @@ def check_perceptrons(device, shapes, tolerance):
         # Rows of the table repeat.
         ids = torch.randint(entities, (rows, count), generator=rng).to(device)
         slope = torch.randn(rows, count, generator=rng).to(device)
-        assert gpu.usable(base, table, weight)
+        assert on_gpu(base, table, weight)
         compare(
             lambda b, t, w, ids=ids: gathered_perceptron(b, t, ids, w),
             lambda b, t, w, ids=ids: (torch.relu(b.unsqueeze(1) + t[ids]) * w.unsqueeze(1)).sum(2),

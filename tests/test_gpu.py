@@ -4,15 +4,17 @@ import pytest
 import torch
 
 import kernel_checks
+from npugraph import kernels
 from npugraph.data.datasets import bundled
 from npugraph.fitting import fit
 from npugraph.graph import TripleIndex
+from npugraph.kernels import cuda
 from npugraph.ranking.evaluate import evaluate
 from npugraph.ranking.ranks import rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.complex_n3 import ComplexN3Settings
 from npugraph.recipes.npugraph.recipe import NPUGraphSettings
-from npugraph.scorers import ComplEx, DistMult, RotatE, TransE, bilinear
+from npugraph.scorers import ComplEx, DistMult, RotatE, TransE
 from npugraph.settings import make_settings
 
 pytestmark = [
@@ -132,11 +134,11 @@ def test_products_with_an_odd_number_of_entities_are_the_same():
     rng = torch.Generator().manual_seed(0)
     query, entities = (torch.randn(n, 256, generator=rng).cuda() for n in (100, 1001))
     plain = query @ entities.T
-    assert not bilinear._misaligned(query, entities)
+    assert not cuda.misaligned(query, entities)
     torch.set_float32_matmul_precision("high")
     try:
-        assert bilinear._misaligned(query, entities)
-        found = bilinear.products(query, entities)
+        assert cuda.misaligned(query, entities)
+        found = kernels.products(query, entities)
     finally:
         torch.set_float32_matmul_precision("highest")
     torch.testing.assert_close(found, plain, rtol=1e-2, atol=0.1)
@@ -155,5 +157,5 @@ def test_npugraph_on_the_gpu_equals_the_cpu_before_training():
         relation = world.test.facts[:50, 1].to(device)
         scores = training.system.score_all(known, relation, "tail")
         results.append([x.detach().cpu().double() for x in (probability, plausibility, scores)])
-    for cpu, cuda in zip(*results, strict=True):
-        assert torch.allclose(cpu, cuda, atol=1e-5)
+    for on_cpu, on_gpu in zip(*results, strict=True):
+        assert torch.allclose(on_cpu, on_gpu, atol=1e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -68,3 +70,28 @@ def run_length(count: int, runs: int) -> int:
     (63, 64)
     """
     return max(1, -(-count // max(runs, 1)))
+
+
+def in_runs(score: Callable[..., Tensor], queries: Sequence[Tensor], pool: Tensor) -> Tensor:
+    """Score queries against the candidates of their runs.
+
+    Shapes: queries [b, w] each and pool [g, k, w] to [b, k]; row i of the pool serves the i-th run
+    of ceil(b / g) queries. ``score`` maps queries [n, q, w] and pools [n, k, w] to [n, q, k]. A
+    last run that is shorter than the others is scored by itself.
+
+    >>> pool = torch.tensor([[[1.0]], [[2.0]]])
+    >>> in_runs(lambda query, pool: query @ pool.mT, [torch.ones(3, 1)], pool).tolist()
+    [[1.0], [1.0], [2.0]]
+    """
+    count = len(queries[0])
+    size = run_length(count, len(pool))
+    whole = count // size
+    if whole == len(pool):
+        runs = (part.view(whole, size, part.shape[1]) for part in queries)
+        return score(*runs, pool).reshape(count, -1)
+    cut = whole * size
+    parts = [
+        in_runs(score, [part[:cut] for part in queries], pool[:whole]),
+        score(*(part[cut:].unsqueeze(0) for part in queries), pool[whole : whole + 1]).squeeze(0),
+    ]
+    return torch.cat(parts)

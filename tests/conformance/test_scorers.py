@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from npugraph import scorers
 from npugraph.errors import NpugraphError
 from npugraph.graph import SIDES, Side
+from npugraph.kernels import tiles
 from npugraph.recipes.npugraph.heads import BilinearHeads, MLPHeads, TwoHeads
-from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer, TransE, tiles
+from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer, TransE
 from npugraph.scorers.distance import unit_length
 from scorer_cases import (
     CASES,

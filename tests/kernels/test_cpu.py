@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from npugraph.graph import SIDES
-from npugraph.kernels import cpu as kernels
+from npugraph.kernels import (
+    Norm,
+    cpu,
+    dispatch,
+    distances,
+    distances_against,
+    gathered_perceptron,
+    perceptron_scores,
+)
 from npugraph.samplers.uniform import Answered
-from npugraph.scorers.distance import Norm, distances, distances_against
-from npugraph.scorers.perceptron import gathered_perceptron, perceptron_scores
 
 pytest.importorskip("numba", reason="the compiled loops need numba: pip install 'npugraph[fast]'")
 
@@ -30,17 +37,22 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "LEAST_WORK", 2**60)
-    monkeypatch.setattr(kernels, "LEAST_CELLS", 2**60)
+    monkeypatch.setattr(dispatch, "LEAST_WORK", 2**60)
+    monkeypatch.setattr(dispatch, "LEAST_CELLS", 2**60)
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "LEAST_WORK", 0)
-    monkeypatch.setattr(kernels, "LEAST_CELLS", 0)
+    monkeypatch.setattr(dispatch, "LEAST_WORK", 0)
+    monkeypatch.setattr(dispatch, "LEAST_CELLS", 0)
     called: list[str] = []
-    run = kernels.run
-    monkeypatch.setattr(kernels, "run", lambda name, *rest: (called.append(name), run(name, *rest)))
-    monkeypatch.setattr(kernels, "called", called, raising=False)
+    run = cpu.run
+
+    def record(loop: cpu.Loop, *rest: Any) -> None:
+        called.append(loop.__name__)
+        run(loop, *rest)
+
+    monkeypatch.setattr(cpu, "run", record)
+    monkeypatch.setattr(cpu, "called", called, raising=False)
 
 
 def numbers(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
@@ -64,7 +76,7 @@ def test_perceptron_scores(
     expected = perceptron_scores(query, table, weight)
     compiled(monkeypatch)
     close(perceptron_scores(query, table, weight), expected)
-    assert kernels.called == ["_perceptron_table"]  # type: ignore[attr-defined]
+    assert cpu.called == ["perceptron_table"]  # type: ignore[attr-defined]
 
 
 def test_units_that_are_off_leave_exact_ties(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +108,7 @@ def test_distances_to_all_entities(
     expected = distances(points, entities, norm)
     compiled(monkeypatch)
     close(distances(points, entities, norm), expected)
-    assert len(kernels.called) == 1  # type: ignore[attr-defined]
+    assert len(cpu.called) == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -126,7 +138,7 @@ def test_distances_of_groups_and_their_gradients(
     compiled(monkeypatch)
     for one, other in zip(gradients(), expected, strict=True):
         close(one, other)
-    assert len(kernels.called) == 2  # type: ignore[attr-defined]
+    assert len(cpu.called) == 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -159,7 +171,7 @@ def test_distances_to_own_rows_and_pools_and_their_gradients(
     assert len(found) == 4
     for one, other in zip(found, expected, strict=True):
         close(one, other)
-    assert len(kernels.called) == 4  # type: ignore[attr-defined]
+    assert len(cpu.called) == 4  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (1, 60, 9), (5, 7, 20), (30, 2, 4)])
@@ -180,7 +192,7 @@ def test_candidates_that_make_a_collected_fact(
     found = [answered.among(facts, ids, side) for side in SIDES]
     assert expected[0].any() or len(facts) == 1
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
-    assert kernels.called == ["_answered"] * 2  # type: ignore[attr-defined]
+    assert cpu.called == ["answered"] * 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -216,7 +228,7 @@ def test_gathered_perceptron_and_its_gradients(
     assert len(found) == 4
     for one, other in zip(found, expected, strict=True):
         close(one, other)
-    assert len(kernels.called) == 2  # type: ignore[attr-defined]
+    assert len(cpu.called) == 2  # type: ignore[attr-defined]
 
 
 def test_nan_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +244,7 @@ def test_nan_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_small_work_mixed_dtypes_and_half_precision_stay_with_torch() -> None:
     one, two = torch.zeros(1), torch.zeros(1, dtype=torch.float64)
-    assert kernels.usable(kernels.LEAST_WORK, one)
-    assert not kernels.usable(kernels.LEAST_WORK - 1, one)
-    assert not kernels.usable(kernels.LEAST_WORK, one, two)
-    assert not kernels.usable(kernels.LEAST_WORK, one.half())
+    assert dispatch.on_cpu(dispatch.LEAST_WORK, one)
+    assert not dispatch.on_cpu(dispatch.LEAST_WORK - 1, one)
+    assert not dispatch.on_cpu(dispatch.LEAST_WORK, one, two)
+    assert not dispatch.on_cpu(dispatch.LEAST_WORK, one.half())

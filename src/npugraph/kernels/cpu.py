@@ -1,13 +1,7 @@
-"""Loops that PyTorch has no single operation for, compiled for the CPU where numba is installed.
+"""Operations by loops that PyTorch has no single operation for, compiled where numba is installed.
 
-A chain of tensor operations writes and reads each number once an operation; a compiled loop keeps
-it in a register. Every kernel here has a plain PyTorch equivalent beside its caller, which is used
-on other devices, for small work, and without numba (``pip install 'npugraph[fast]'``). Both give
-the same numbers up to rounding; tests hold them to it.
-
-A kernel works on a range of rows or columns, holds no lock, and is called from a few threads at
-once, each with a range of its own: no two threads write the same number, so results do not depend
-on the number of threads.
+A chain of tensor operations writes and reads each number once per operation; a compiled loop keeps
+it in a register. Needs numba (``pip install 'npugraph[fast]'``); :mod:`.dispatch` says when.
 """
 
 from __future__ import annotations
@@ -17,16 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-# Fewer numbers than this are not worth compiling a loop for.
-LEAST_WORK = 2**20
-# Nor fewer cells than this of facts and their candidates, where a cell is much work in itself.
-LEAST_CELLS = 2**14
-# An odd number whose multiples differ in their high bits, to spread numbers over buckets.
-SPREAD = -7046029254386353131
+from npugraph.arrays import run_length
+from npugraph.kernels import cpu_loops as loops
+from npugraph.kernels.reference import TINY, Norm
+
+Loop = Callable[..., None]
 # Columns that one thread works on at a time: two cache lines of single precision.
 COLUMNS = 32
 # Entities whose scores are summed at once: they stay in a core's own cache.
@@ -34,41 +26,24 @@ TILE = 1024
 
 
 @cache
-def compiled() -> dict[str, Callable[..., None]] | None:
-    """Return the kernels by name, or None where numba is not installed."""
+def available() -> bool:
+    """Tell whether loops can be compiled."""
     try:
-        from numba import njit
+        import numba  # noqa: F401
     except ImportError:
-        return None
+        return False
+    return True
+
+
+@cache
+def _compiled(loop: Loop) -> Loop:
+    from numba import njit
+
     # Sums may be fused and reordered within a vector, but nan and inf mean what they say.
     # A division by zero gives inf, as in torch; checking for it would keep loops from vectors.
     build = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"}, error_model="numpy")
-    return {
-        kernel.__name__: build(kernel)
-        for kernel in (
-            _perceptron_table,
-            _gathered_forward,
-            _gathered_backward,
-            _distance_table,
-            _modulus_table,
-            _distance_forward,
-            _distance_backward,
-            _modulus_forward,
-            _modulus_backward,
-            _answered,
-        )
-    }
-
-
-def usable(work: int, *tensors: Tensor) -> bool:
-    """Tell whether a kernel should do ``work`` numbers on these tensors."""
-    return (
-        work >= LEAST_WORK
-        and all(t.device.type == "cpu" for t in tensors)
-        and len({t.dtype for t in tensors}) == 1
-        and tensors[0].dtype in (torch.float32, torch.float64)
-        and compiled() is not None
-    )
+    made: Loop = build(loop)
+    return made
 
 
 @cache
@@ -76,11 +51,9 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="npugraph")
 
 
-def run(name: str, count: int, step: int, *arguments: Tensor | float) -> None:
-    """Call a kernel on ranges of 0..count, each a multiple of ``step``, in torch's threads."""
-    kernels = compiled()
-    assert kernels is not None
-    kernel = kernels[name]
+def run(loop: Loop, count: int, step: int, *arguments: Tensor | float) -> None:
+    """Call a loop on ranges of 0..count, each a multiple of ``step``, in torch's threads."""
+    kernel = _compiled(loop)
     arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in arguments]
     threads = torch.get_num_threads()
     blocks = -(-count // step)
@@ -97,243 +70,140 @@ def run(name: str, count: int, step: int, *arguments: Tensor | float) -> None:
         job.result()
 
 
-def _perceptron_table(
-    first: int, last: int, query: Any, columns: Any, weight: Any, out: Any, tile: int
+def distance_table(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+    """Return all distances between points [q, w] and entities [E, w], without gradient: [q, E]."""
+    out = points.new_empty(len(points), len(entities))
+    parts = points.contiguous(), entities.T.contiguous()
+    if norm == "modulus":
+        run(loops.modulus_table, len(points), 1, *parts, out, TILE)
+    else:
+        run(loops.distance_table, len(points), 1, *parts, int(norm == "l2"), out, TILE)
+    return out
+
+
+def grouped_distances(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+    """Return distances of groups: points [g, q, w] and entities [g, e, w] to [g, q, e]."""
+    found: Tensor = _Distances.apply(points, entities, norm)  # type: ignore[no-untyped-call]
+    return found
+
+
+def distances_against(points: Tensor, own: Tensor, pool: Tensor, norm: Norm) -> Tensor:
+    """Return distances of points [b, w] to own rows [b, w] and pools [g, k, w]: [b, 1 + k]."""
+    found: Tensor = _DistancesAgainst.apply(points, own, pool, norm)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Distances(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+        flat, entities = points.reshape(-1, points.shape[2]).contiguous(), entities.contiguous()
+        out = flat.new_empty(len(flat), entities.shape[1])
+        _measure(flat, entities, norm, out)
+        ctx.save_for_backward(flat, entities, out)
+        ctx.norm = norm
+        return out.view(len(entities), points.shape[1], -1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        flat, entities, out = ctx.saved_tensors
+        slope = _slope(grad.reshape(out.shape), out, ctx.norm)
+        to_points, to_entities = torch.zeros_like(flat), torch.zeros_like(entities)
+        _measure_backward(flat, entities, ctx.norm, slope, to_points, to_entities)
+        return to_points.view(len(entities), -1, flat.shape[1]), to_entities, None
+
+
+class _DistancesAgainst(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, own: Tensor, pool: Tensor, norm: Norm) -> Tensor:
+        points, own, pool = points.contiguous(), own.contiguous(), pool.contiguous()
+        out = points.new_empty(len(points), 1 + pool.shape[1])
+        _measure(points, own.unsqueeze(1), norm, out[:, :1])
+        _measure(points, pool, norm, out[:, 1:])
+        ctx.save_for_backward(points, own, pool, out)
+        ctx.norm = norm
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        points, own, pool, out = ctx.saved_tensors
+        slope = _slope(grad, out, ctx.norm)
+        to_points, to_own, to_pool = (torch.zeros_like(x) for x in (points, own, pool))
+        to_own_rows = to_own.unsqueeze(1)
+        _measure_backward(points, own.unsqueeze(1), ctx.norm, slope[:, :1], to_points, to_own_rows)
+        _measure_backward(points, pool, ctx.norm, slope[:, 1:], to_points, to_pool)
+        return to_points, to_own, to_pool, None
+
+
+def _measure(points: Tensor, entities: Tensor, norm: Norm, out: Tensor) -> None:
+    """Write distances of points [b, w] and entities [g, e, w] of their runs to [b, e]."""
+    share = run_length(len(points), len(entities))
+    if norm == "modulus":
+        run(loops.modulus_forward, len(points), 1, points, entities, share, TINY, out)
+    else:
+        squared = int(norm == "l2")
+        run(loops.distance_forward, len(points), 1, points, entities, share, squared, out)
+
+
+def _slope(grad: Tensor, out: Tensor, norm: Norm) -> Tensor:
+    """Return the gradient [b, e] as the loops want it: of Euclidean distances over the distance."""
+    return torch.where(out > 0, grad / out, 0.0) if norm == "l2" else grad.contiguous()
+
+
+def _measure_backward(
+    points: Tensor,
+    entities: Tensor,
+    norm: Norm,
+    slope: Tensor,
+    to_points: Tensor,
+    to_entities: Tensor,
 ) -> None:
-    """out[i, e] = sum_k weight[k] relu(query[i, k] + columns[k, e]) for i in first..last."""
-    units, entities = columns.shape
-    zero = query.dtype.type(0)
-    total = np.zeros(tile, query.dtype)
-    for i in range(first, last):
-        for start in range(0, entities, tile):
-            width = min(tile, entities - start)
-            total[:width] = zero
-            for k in range(units):
-                shift, factor, row = query[i, k], weight[k], columns[k, start : start + width]
-                for e in range(width):
-                    total[e] += factor * max(row[e] + shift, zero)
-            out[i, start : start + width] = total[:width]
+    """Add the gradients of :func:`_measure` to those of points and entities."""
+    share, width = run_length(len(points), len(entities)), points.shape[1]
+    # A few columns at a time: a candidate's gradient stays in cache over its facts.
+    rest = (slope, to_points, to_entities)
+    if norm == "modulus":
+        run(loops.modulus_backward, width // 2, COLUMNS, points, entities, share, TINY, *rest)
+    else:
+        squared = int(norm == "l2")
+        run(loops.distance_backward, width, COLUMNS, points, entities, share, squared, *rest)
 
 
-def _gathered_forward(
-    first: int, last: int, base: Any, table: Any, ids: Any, weight: Any, out: Any
-) -> None:
-    """out[i, k] = sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])."""
-    zero = base.dtype.type(0)
-    for i in range(first, last):
-        for k in range(ids.shape[1]):
-            row = table[ids[i, k]]
-            total = zero
-            for m in range(base.shape[1]):
-                total += weight[i, m] * max(base[i, m] + row[m], zero)
-            out[i, k] = total
+def perceptron_table(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_k weight_k relu(query_k + entity_k)``: [q, m], [E, m], [m] to [q, E]."""
+    out = query.new_empty(len(query), len(entities))
+    parts = query.contiguous(), entities.T.contiguous(), weight.contiguous()
+    run(loops.perceptron_table, len(query), 1, *parts, out, TILE)
+    return out
 
 
-def _gathered_backward(
-    first: int,
-    last: int,
-    base: Any,
-    table: Any,
-    ids: Any,
-    weight: Any,
-    grad: Any,
-    grad_base: Any,
-    grad_table: Any,
-    grad_weight: Any,
-) -> None:
-    """Add the gradients of :func:`_gathered_forward` in the columns first..last.
-
-    Ranges are of columns, not rows: a row of the table belongs to many facts.
-    """
-    width = last - first
-    zero = base.dtype.type(0)
-    to_base, to_weight = np.zeros(width, base.dtype), np.zeros(width, base.dtype)
-    for i in range(ids.shape[0]):
-        to_base[:] = zero
-        to_weight[:] = zero
-        own, factor = base[i, first:last], weight[i, first:last]
-        for k in range(ids.shape[1]):
-            slope = grad[i, k]
-            row = table[ids[i, k], first:last]
-            target = grad_table[ids[i, k], first:last]
-            for m in range(width):
-                hidden = own[m] + row[m]
-                on = slope if hidden > zero else zero
-                to_base[m] += on
-                to_weight[m] += on * hidden
-                target[m] += on * factor[m]
-        for m in range(width):
-            grad_base[i, first + m] = to_base[m] * factor[m]
-            grad_weight[i, first + m] = to_weight[m]
+def gathered_perceptron(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])``: [b, k]."""
+    scores: Tensor = _GatheredPerceptron.apply(base, table, ids, weight)  # type: ignore[no-untyped-call]
+    return scores
 
 
-def _distance_table(
-    first: int, last: int, points: Any, columns: Any, squared: int, out: Any, tile: int
-) -> None:
-    """out[i, e] = sum_k |points[i, k] - columns[k, e]|, or the root of the sum of squares."""
-    width, entities = columns.shape
-    zero = points.dtype.type(0)
-    total = np.zeros(tile, points.dtype)
-    for i in range(first, last):
-        for start in range(0, entities, tile):
-            count = min(tile, entities - start)
-            total[:count] = zero
-            for k in range(width):
-                point, row = points[i, k], columns[k, start : start + count]
-                if squared:
-                    for e in range(count):
-                        gap = row[e] - point
-                        total[e] += gap * gap
-                else:
-                    for e in range(count):
-                        total[e] += abs(row[e] - point)
-            if squared:
-                for e in range(count):
-                    out[i, start + e] = np.sqrt(total[e])
-            else:
-                out[i, start : start + count] = total[:count]
+class _GatheredPerceptron(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(base, table, ids, weight)
+        out = base.new_empty(ids.shape)
+        parts = (x.contiguous() for x in (base, table, ids, weight))
+        run(loops.gathered_forward, len(ids), 1, *parts, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        base, table, ids, weight = ctx.saved_tensors
+        to_base, to_weight = torch.empty_like(base), torch.empty_like(weight)
+        to_table = torch.zeros_like(table)
+        parts = (x.contiguous() for x in (base, table, ids, weight, grad))
+        grads = to_base, to_table, to_weight
+        run(loops.gathered_backward, base.shape[1], COLUMNS, *parts, *grads)
+        return to_base, to_table, None, to_weight
 
 
-def _modulus_table(first: int, last: int, points: Any, columns: Any, out: Any, tile: int) -> None:
-    """out[i, e] = sum_k |points[i, k] - columns[k, e]| of complex numbers in two halves."""
-    half, entities = columns.shape[0] // 2, columns.shape[1]
-    total = np.zeros(tile, points.dtype)
-    for i in range(first, last):
-        for start in range(0, entities, tile):
-            count = min(tile, entities - start)
-            total[:count] = points.dtype.type(0)
-            for k in range(half):
-                a, b = points[i, k], points[i, half + k]
-                real = columns[k, start : start + count]
-                imaginary = columns[half + k, start : start + count]
-                for e in range(count):
-                    x, y = real[e] - a, imaginary[e] - b
-                    total[e] += np.sqrt(x * x + y * y)
-            out[i, start : start + count] = total[:count]
-
-
-def _distance_forward(
-    first: int, last: int, points: Any, entities: Any, share: int, squared: int, out: Any
-) -> None:
-    """out[i, k] = distance of points[i] and entities[i // share, k], by rows i."""
-    for i in range(first, last):
-        for k in range(entities.shape[1]):
-            row = entities[i // share, k]
-            total = points.dtype.type(0)
-            if squared:
-                for m in range(points.shape[1]):
-                    gap = points[i, m] - row[m]
-                    total += gap * gap
-                out[i, k] = np.sqrt(total)
-            else:
-                for m in range(points.shape[1]):
-                    total += abs(points[i, m] - row[m])
-                out[i, k] = total
-
-
-def _distance_backward(
-    first: int,
-    last: int,
-    points: Any,
-    entities: Any,
-    share: int,
-    squared: int,
-    slope: Any,
-    grad_points: Any,
-    grad_entities: Any,
-) -> None:
-    """Add the gradients in the columns first..last.
-
-    ``slope`` is the gradient of each distance; for Euclidean ones already divided by the distance.
-    """
-    zero = points.dtype.type(0)
-    for i in range(points.shape[0]):
-        own, to_own = points[i, first:last], grad_points[i, first:last]
-        for k in range(entities.shape[1]):
-            scale = slope[i, k]
-            row = entities[i // share, k, first:last]
-            to_row = grad_entities[i // share, k, first:last]
-            for m in range(last - first):
-                gap = own[m] - row[m]
-                if squared:
-                    change = scale * gap
-                else:
-                    change = scale if gap > zero else (-scale if gap < zero else zero)
-                to_own[m] += change
-                to_row[m] -= change
-
-
-def _modulus_forward(
-    first: int, last: int, points: Any, entities: Any, share: int, tiny: float, out: Any
-) -> None:
-    """As :func:`_distance_forward`, with the sum of moduli of complex numbers in two halves."""
-    half = points.shape[1] // 2
-    small = points.dtype.type(tiny)
-    for i in range(first, last):
-        for k in range(entities.shape[1]):
-            row = entities[i // share, k]
-            total = points.dtype.type(0)
-            for m in range(half):
-                x, y = points[i, m] - row[m], points[i, half + m] - row[half + m]
-                total += np.sqrt(x * x + y * y + small)
-            out[i, k] = total
-
-
-def _modulus_backward(
-    first: int,
-    last: int,
-    points: Any,
-    entities: Any,
-    share: int,
-    tiny: float,
-    slope: Any,
-    grad_points: Any,
-    grad_entities: Any,
-) -> None:
-    """Add the gradients of :func:`_modulus_forward` for the complex columns first..last."""
-    half = points.shape[1] // 2
-    small = points.dtype.type(tiny)
-    for i in range(points.shape[0]):
-        a, b = points[i, first:last], points[i, half + first : half + last]
-        to_a, to_b = grad_points[i, first:last], grad_points[i, half + first : half + last]
-        for k in range(entities.shape[1]):
-            scale, row, to_row = slope[i, k], entities[i // share, k], grad_entities[i // share, k]
-            real, imaginary = row[first:last], row[half + first : half + last]
-            to_real, to_imaginary = to_row[first:last], to_row[half + first : half + last]
-            for m in range(last - first):
-                x, y = a[m] - real[m], b[m] - imaginary[m]
-                over = scale / np.sqrt(x * x + y * y + small)
-                to_a[m] += over * x
-                to_b[m] += over * y
-                to_real[m] -= over * x
-                to_imaginary[m] -= over * y
-
-
-def _answered(
-    first: int, last: int, asked: Any, ids: Any, queries: Any, start: Any, count: Any, out: Any
-) -> None:
-    """Mark in out[i, k] that ids[g, k] answers asked[i], i in run g, for the runs first..last.
-
-    The entity e answers queries[start[e] : start[e] + count[e]]. The queries that a run asks are
-    put in buckets; those that its candidates answer are looked for there.
-    """
-    share = max(1, -(-len(asked) // len(ids)))
-    size = 4
-    while size < 2 * share:
-        size *= 2
-    bucket, after = np.empty(size, np.int64), np.empty(share, np.int64)
-    for g in range(first, last):
-        bucket[:] = -1
-        for i in range(min(share, len(asked) - g * share)):
-            place = (asked[g * share + i] * SPREAD >> 33) & (size - 1)
-            after[i] = bucket[place]
-            bucket[place] = i
-        for k in range(ids.shape[1]):
-            entity = ids[g, k]
-            for n in range(start[entity], start[entity] + count[entity]):
-                query = queries[n]
-                i = bucket[(query * SPREAD >> 33) & (size - 1)]
-                while i >= 0:
-                    if asked[g * share + i] == query:
-                        out[g * share + i, k] = True
-                    i = after[i]
+def answered(asked: Tensor, ids: Tensor, queries: Tensor, first: Tensor, count: Tensor) -> Tensor:
+    """Tell which candidates answer which queries: see :func:`.dispatch.answered`."""
+    found = torch.zeros(len(asked), ids.shape[1], dtype=torch.bool)
+    run(loops.answered, len(ids), 1, asked, ids, queries, first, count, found)
+    return found

@@ -1,174 +1,177 @@
-"""The Triton kernels of :mod:`npugraph.kernels.dispatch`; importing them needs Triton."""
+"""Operations on a GPU: Triton kernels, and products that tensor cores can take.
 
-# A kernel is compiled from its text, in which types are those of pointers.
-# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+As a chain of tensor operations the distance of every candidate to its point, or a perceptron's
+hidden layer, and their gradients, write and read a tensor [facts, candidates, d] some ten or twenty
+times; a kernel reads it once. Needs Triton; :mod:`.dispatch` says when.
+"""
 
-import triton
-import triton.language as tl
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from npugraph.kernels.reference import TINY
+
+# Candidates and coordinates that one program works on at a time.
+CANDIDATES, COORDINATES = 16, 64
+# The number of entities that a GPU multiplies fast is a multiple of this; and the least numbers of
+# an entity for which it matters.
+ALIGNED, LEAST_ALIGNED = 8, 256
 
 
-@triton.jit
-def _gap(points, entities, row, group, place, here, k, inside, count, half):
-    """Return the real and imaginary gaps [candidates, coordinates], and which of them exist."""
-    origin = points + row.to(tl.int64) * 2 * half + k
-    mask = here[:, None] & inside[None, :]
-    other = entities + (group.to(tl.int64) * count + place)[:, None] * 2 * half + k[None, :]
-    real = tl.load(other, mask, 0.0) - tl.load(origin, inside, 0.0)[None, :]
-    imaginary = tl.load(other + half, mask, 0.0) - tl.load(origin + half, inside, 0.0)[None, :]
-    return real, imaginary, mask
+@cache
+def kernels() -> Any | None:
+    """Return the module of Triton kernels, or None where Triton is not installed."""
+    try:
+        from npugraph.kernels import cuda_triton
+    except ImportError:
+        return None
+    return cuda_triton
 
 
-@triton.jit
-def forward(points, entities, out, share, count, half, tiny, E: tl.constexpr, K: tl.constexpr):
-    """Add up the lengths of the gaps, some coordinates at a time."""
-    row = tl.program_id(0)
-    place = tl.program_id(1) * E + tl.arange(0, E)
-    here = place < count
-    total = tl.zeros([E], tl.float32)
-    for first in range(0, half, K):
-        k = first + tl.arange(0, K)
-        real, imaginary, mask = _gap(
-            points, entities, row, row // share, place, here, k, k < half, count, half
+def modulus_distances(points: Tensor, entities: Tensor) -> Tensor:
+    """Return ``sum_k |entity_k - point_k|`` of complex numbers in two halves.
+
+    Shapes: points [q, 2d] and entities [e, 2d] to [q, e], or groups of them.
+    """
+    if points.dim() == 3:
+        found: Tensor = _Moduli.apply(points, entities)  # type: ignore[no-untyped-call]
+        return found
+    whole: Tensor = _Moduli.apply(points.unsqueeze(0), entities.unsqueeze(0))  # type: ignore[no-untyped-call]
+    return whole.squeeze(0)
+
+
+class _Moduli(torch.autograd.Function):
+    """Sums of moduli of groups [g, q, 2d] and [g, e, 2d]."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, entities: Tensor) -> Tensor:
+        ctx.share = points.shape[1]
+        flat, entities = points.reshape(-1, points.shape[2]).contiguous(), entities.contiguous()
+        ctx.save_for_backward(flat, entities)
+        return _modulus_forward(flat, entities, ctx.share).view(len(entities), ctx.share, -1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        flat, entities = ctx.saved_tensors
+        slope = grad.reshape(len(flat), -1).contiguous()
+        to_points, to_entities = _modulus_backward(flat, entities, ctx.share, slope)
+        return to_points.view(len(entities), ctx.share, -1), to_entities
+
+
+def _modulus_forward(points: Tensor, entities: Tensor, share: int) -> Tensor:
+    """Return ``sum_k sqrt(|entity_k - point_k|^2 + TINY)``: [n, e].
+
+    Shapes: points [n, 2d] and entities [n / share, e, 2d], real parts before imaginary ones.
+    ``share`` points in a row have the same entities.
+    """
+    module = kernels()
+    assert module is not None
+    count, half = entities.shape[1], points.shape[1] // 2
+    out = points.new_empty(len(points), count)
+    grid = (len(points), -(-count // CANDIDATES))
+    module.forward[grid](points, entities, out, share, count, half, TINY, CANDIDATES, COORDINATES)
+    return out
+
+
+def _modulus_backward(
+    points: Tensor, entities: Tensor, share: int, slope: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of points and entities, given that of the distances [n, e].
+
+    Every number is the sum of one program, in one order: no atomic additions.
+    """
+    module = kernels()
+    assert module is not None
+    count, half = entities.shape[1], points.shape[1] // 2
+    to_points, to_entities = torch.empty_like(points), torch.empty_like(entities)
+    arguments = (points, entities, slope, to_points, to_entities, share, count, half, TINY)
+    blocks = -(-half // COORDINATES)
+    grid = (len(points), blocks)
+    # Where no two points have the same entities one pass finds both gradients.
+    module.backward_points[grid](*arguments, CANDIDATES, COORDINATES, share == 1)
+    if share > 1:
+        grid = (len(entities), -(-count // CANDIDATES), blocks)  # type: ignore[assignment]
+        module.backward_entities[grid](*arguments, CANDIDATES, COORDINATES)
+    return to_points, to_entities
+
+
+def gathered_perceptron(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])``: [b, k].
+
+    A table's row may serve many facts: what they bring to its gradient is added as it comes, so
+    that its last bits differ from run to run, as those of an indexed addition do.
+    """
+    scores: Tensor = _GatheredPerceptron.apply(base, table, ids, weight)  # type: ignore[no-untyped-call]
+    return scores
+
+
+class _GatheredPerceptron(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(base, table, ids, weight)
+        module = kernels()
+        assert module is not None
+        out = base.new_empty(ids.shape)
+        inputs = (part.contiguous() for part in (base, table, ids, weight))
+        count, width = ids.shape[1], base.shape[1]
+        grid = (len(ids), -(-count // CANDIDATES))
+        module.perceptron_forward[grid](*inputs, out, count, width, CANDIDATES, COORDINATES)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        base, table, ids, weight = ctx.saved_tensors
+        module = kernels()
+        assert module is not None
+        inputs = tuple(part.contiguous() for part in (base, table, ids, weight, grad))
+        found = to_base, to_table, to_weight = (
+            torch.empty_like(inputs[0]),
+            torch.zeros_like(inputs[1]),
+            torch.empty_like(inputs[3]),
         )
-        length = tl.sqrt(real * real + imaginary * imaginary + tiny)
-        total += tl.sum(tl.where(mask, length, 0.0), 1)
-    tl.store(out + row.to(tl.int64) * count + place, total, here)
+        count, width = ids.shape[1], base.shape[1]
+        grid = (len(ids), -(-width // COORDINATES))
+        module.perceptron_backward[grid](*inputs, *found, count, width, CANDIDATES, COORDINATES)
+        return to_base, to_table, None, to_weight
 
 
-@triton.jit
-def backward_points(
-    points,
-    entities,
-    slope,
-    to_points,
-    to_entities,
-    share,
-    count,
-    half,
-    tiny,
-    E: tl.constexpr,
-    K: tl.constexpr,
-    BOTH: tl.constexpr,
-):
-    """Add up a point's gradient over its candidates; with BOTH write theirs, too."""
-    row = tl.program_id(0)
-    k = tl.program_id(1) * K + tl.arange(0, K)
-    inside = k < half
-    real_sum = tl.zeros([K], tl.float32)
-    imaginary_sum = tl.zeros([K], tl.float32)
-    for first in range(0, count, E):
-        place = first + tl.arange(0, E)
-        here = place < count
-        real, imaginary, mask = _gap(
-            points, entities, row, row // share, place, here, k, inside, count, half
-        )
-        weight = tl.load(slope + row.to(tl.int64) * count + place, here, 0.0)[:, None]
-        weight = weight / tl.sqrt(real * real + imaginary * imaginary + tiny)
-        real = tl.where(mask, real * weight, 0.0)
-        imaginary = tl.where(mask, imaginary * weight, 0.0)
-        real_sum -= tl.sum(real, 0)
-        imaginary_sum -= tl.sum(imaginary, 0)
-        if BOTH:
-            cell = (row.to(tl.int64) * count + place)[:, None] * 2 * half + k[None, :]
-            tl.store(to_entities + cell, real, mask)
-            tl.store(to_entities + cell + half, imaginary, mask)
-    target = to_points + row.to(tl.int64) * 2 * half + k
-    tl.store(target, real_sum, inside)
-    tl.store(target + half, imaginary_sum, inside)
+def misaligned(query: Tensor, entities: Tensor) -> bool:
+    """Tell whether the number of entities keeps a GPU from its fast matrix products.
+
+    Tensor cores read rows of a multiple of 16 bytes. For narrow vectors copies cost more than that
+    brings, and so they do where products are in full precision and no tensor core is used.
+    """
+    return (
+        query.device.type == "cuda"
+        and query.dim() == entities.dim() == 2
+        and query.shape[1] >= LEAST_ALIGNED
+        and len(entities) % ALIGNED != 0
+        and torch.get_float32_matmul_precision() != "highest"
+        and not torch.is_autocast_enabled("cuda")
+    )
 
 
-@triton.jit
-def backward_entities(
-    points,
-    entities,
-    slope,
-    to_points,
-    to_entities,
-    share,
-    count,
-    half,
-    tiny,
-    E: tl.constexpr,
-    K: tl.constexpr,
-):
-    """Add up the gradient of some candidates over the points that share them."""
-    group = tl.program_id(0)
-    place = tl.program_id(1) * E + tl.arange(0, E)
-    here = place < count
-    k = tl.program_id(2) * K + tl.arange(0, K)
-    real_sum = tl.zeros([E, K], tl.float32)
-    imaginary_sum = tl.zeros([E, K], tl.float32)
-    for point in range(0, share):
-        row = group * share + point
-        real, imaginary, _ = _gap(
-            points, entities, row, group, place, here, k, k < half, count, half
-        )
-        weight = tl.load(slope + row.to(tl.int64) * count + place, here, 0.0)[:, None]
-        weight = weight / tl.sqrt(real * real + imaginary * imaginary + tiny)
-        real_sum += real * weight
-        imaginary_sum += imaginary * weight
-    cell = (group.to(tl.int64) * count + place)[:, None] * 2 * half + k[None, :]
-    mask = here[:, None] & (k < half)[None, :]
-    tl.store(to_entities + cell, real_sum, mask)
-    tl.store(to_entities + cell + half, imaginary_sum, mask)
+def aligned_products(query: Tensor, entities: Tensor) -> Tensor:
+    """Return ``query @ entities.T``, worked out with rows of zeros up to a multiple of ALIGNED."""
+    found: Tensor = _AlignedProducts.apply(query, entities)  # type: ignore[no-untyped-call]
+    return found
 
 
-@triton.jit
-def perceptron_forward(
-    base, table, ids, weight, out, count, width, E: tl.constexpr, K: tl.constexpr
-):
-    """Add up the weighted units that are on, some units at a time."""
-    row = tl.program_id(0).to(tl.int64)
-    place = tl.program_id(1) * E + tl.arange(0, E)
-    here = place < count
-    entity = tl.load(ids + row * count + place, here, 0)
-    total = tl.zeros([E], tl.float32)
-    for first in range(0, width, K):
-        k = first + tl.arange(0, K)
-        inside = k < width
-        mask = here[:, None] & inside[None, :]
-        hidden = tl.load(table + entity[:, None] * width + k[None, :], mask, 0.0)
-        hidden += tl.load(base + row * width + k, inside, 0.0)[None, :]
-        factor = tl.load(weight + row * width + k, inside, 0.0)
-        total += tl.sum(tl.maximum(hidden, 0.0) * factor[None, :], 1)
-    tl.store(out + row * count + place, total, here)
+class _AlignedProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, entities: Tensor) -> Tensor:
+        padded = pad(entities, (0, 0, 0, -len(entities) % ALIGNED))
+        ctx.save_for_backward(query, padded)
+        return (query @ padded.T)[:, : len(entities)]
 
-
-@triton.jit
-def perceptron_backward(
-    base,
-    table,
-    ids,
-    weight,
-    slope,
-    to_base,
-    to_table,
-    to_weight,
-    count,
-    width,
-    E: tl.constexpr,
-    K: tl.constexpr,
-):
-    """Add up the gradients of some units over a fact's candidates; make the units again."""
-    row = tl.program_id(0).to(tl.int64)
-    k = tl.program_id(1) * K + tl.arange(0, K)
-    inside = k < width
-    start = tl.load(base + row * width + k, inside, 0.0)[None, :]
-    factor = tl.load(weight + row * width + k, inside, 0.0)[None, :]
-    base_sum = tl.zeros([K], tl.float32)
-    weight_sum = tl.zeros([K], tl.float32)
-    for first in range(0, count, E):
-        place = first + tl.arange(0, E)
-        here = place < count
-        mask = here[:, None] & inside[None, :]
-        entity = tl.load(ids + row * count + place, here, 0)
-        cell = entity[:, None] * width + k[None, :]
-        hidden = tl.maximum(tl.load(table + cell, mask, 0.0) + start, 0.0)
-        by = tl.load(slope + row * count + place, here, 0.0)[:, None]
-        weight_sum += tl.sum(hidden * by, 0)
-        # Where the unit is off it passes nothing on.
-        passed = tl.where(hidden > 0, factor * by, 0.0)
-        base_sum += tl.sum(passed, 0)
-        tl.atomic_add(to_table + cell, passed, mask)
-    tl.store(to_base + row * width + k, base_sum, inside)
-    tl.store(to_weight + row * width + k, weight_sum, inside)
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        query, padded = ctx.saved_tensors
+        count = grad.shape[1]
+        grad = pad(grad, (0, len(padded) - count))
+        return grad @ padded, (grad.T @ query)[:count]

@@ -1,109 +1,132 @@
-"""Distances of complex vectors and perceptrons on a GPU, as Triton kernels.
+"""Which implementation does a piece of work: the one place that looks at devices.
 
-As a chain of tensor operations the distance of every candidate to its point, or a perceptron's
-hidden layer, and their gradients, write and read a tensor [facts, candidates, d] some ten or twenty
-times; a kernel reads it once. The plain equivalents are in :mod:`npugraph.scorers.distance` and
-:mod:`npugraph.scorers.perceptron`, and are used where Triton is not installed. Both give the same
-numbers up to rounding; tests hold them to it, on a GPU and in Triton's interpreter.
+Compiled loops (:mod:`.cpu`, with numba) do what is large enough on the CPU, Triton kernels
+(:mod:`.cuda`) what they have a kernel for on a GPU, and plain PyTorch (:mod:`.reference`) the rest.
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 
-# Candidates and coordinates that one program works on at a time.
-CANDIDATES, COORDINATES = 16, 64
+from npugraph.arrays import in_runs
+from npugraph.kernels import cpu, cuda, reference
+from npugraph.kernels.reference import Norm
+
+# Fewer numbers than this are not worth compiling a loop for.
+LEAST_WORK = 2**20
+# Nor fewer cells than this of facts and their candidates, where a cell is much work in itself.
+LEAST_CELLS = 2**14
 
 
-@cache
-def kernels() -> Any | None:
-    """Return the module of kernels, or None where Triton is not installed."""
-    try:
-        from npugraph.kernels import cuda as gpu_kernels
-    except ImportError:
-        return None
-    return gpu_kernels
-
-
-def usable(*tensors: Tensor) -> bool:
-    """Tell whether the kernels can work on these tensors."""
-    place = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+def on_cpu(work: int, *tensors: Tensor) -> bool:
+    """Tell whether a compiled loop should do ``work`` numbers on these tensors."""
     return (
-        all(t.device.type == place and t.dtype == torch.float32 for t in tensors)
-        and kernels() is not None
+        work >= LEAST_WORK
+        and all(t.device.type == "cpu" for t in tensors)
+        and len({t.dtype for t in tensors}) == 1
+        and tensors[0].dtype in (torch.float32, torch.float64)
+        and cpu.available()
     )
 
 
-def modulus_forward(points: Tensor, entities: Tensor, share: int, tiny: float) -> Tensor:
-    """Return ``sum_k sqrt(|entity_k - point_k|^2 + tiny)``: [n, e].
+def on_gpu(*tensors: Tensor) -> bool:
+    """Tell whether Triton kernels can work on these tensors: on a GPU, or in the interpreter."""
+    place = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+    return (
+        all(t.device.type == place and t.dtype == torch.float32 for t in tensors)
+        and cuda.kernels() is not None
+    )
 
-    Shapes: points [n, 2d] and entities [n / share, e, 2d], real parts before imaginary ones.
-    ``share`` points in a row have the same entities.
+
+def distances(points: Tensor, entities: Tensor, norm: Norm) -> Tensor:
+    """Return all distances between points [..., q, w] and entities [..., E, w]: [..., q, E].
+
+    Every norm is summed directly, coordinate by coordinate. Expanding the square into a matrix
+    product would be shorter, but loses the digits that decide close ranks.
+
+    >>> distances(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), "l2").tolist()
+    [[5.0]]
     """
-    module = kernels()
-    assert module is not None
-    count, half = entities.shape[1], points.shape[1] // 2
-    out = points.new_empty(len(points), count)
-    grid = (len(points), -(-count // CANDIDATES))
-    module.forward[grid](points, entities, out, share, count, half, tiny, CANDIDATES, COORDINATES)
-    return out
+    if norm == "modulus" and on_gpu(points, entities):
+        return cuda.modulus_distances(points, entities)
+    if on_cpu(points.numel() * entities.shape[-2], points, entities):
+        if points.dim() == 3:
+            return cpu.grouped_distances(points, entities, norm)
+        if points.dim() == 2 and not reference.trained(points, entities):
+            return cpu.distance_table(points, entities, norm)
+    return reference.distances(points, entities, norm)
 
 
-def modulus_backward(
-    points: Tensor, entities: Tensor, share: int, tiny: float, slope: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return the gradients of points and entities, given that of the distances [n, e].
+def distances_against(points: Tensor, own: Tensor, pool: Tensor, norm: Norm) -> Tensor:
+    """Return distances of points [b, w] to their own rows [b, w] and pools [g, k, w]: [b, 1 + k].
 
-    Every number is the sum of one program, in one order: no atomic additions.
+    Row i of the pool serves the i-th run of ceil(b / g) points.
+
+    >>> distances_against(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 1, 2), "l1").tolist()
+    [[2.0, 2.0]]
     """
-    module = kernels()
-    assert module is not None
-    count, half = entities.shape[1], points.shape[1] // 2
-    to_points, to_entities = torch.empty_like(points), torch.empty_like(entities)
-    arguments = (points, entities, slope, to_points, to_entities, share, count, half, tiny)
-    blocks = -(-half // COORDINATES)
-    grid = (len(points), blocks)
-    # Where no two points have the same entities one pass finds both gradients.
-    module.backward_points[grid](*arguments, CANDIDATES, COORDINATES, share == 1)
-    if share > 1:
-        grid = (len(entities), -(-count // CANDIDATES), blocks)  # type: ignore[assignment]
-        module.backward_entities[grid](*arguments, CANDIDATES, COORDINATES)
-    return to_points, to_entities
+    if on_cpu(points.numel() * pool.shape[1], points, own, pool):
+        return cpu.distances_against(points, own, pool, norm)
+    length = reference.lengths(points - own, norm)
+    others = in_runs(partial(distances, norm=norm), [points], pool)
+    return torch.cat([length.unsqueeze(1), others], 1)
 
 
-def perceptron_forward(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
-    """Return ``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])``: [n, k].
+def perceptron_scores(query: Tensor, entities: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_k weight_k relu(query_k + entity_k)`` of all pairs.
 
-    Shapes: base and weight [n, m], table [E, m], ids int64 [n, k].
+    Shapes: query [..., q, m], entities [..., E, m], weight [m] to [..., q, E].
     """
-    module = kernels()
-    assert module is not None
-    out = base.new_empty(ids.shape)
-    inputs = (part.contiguous() for part in (base, table, ids, weight))
-    count, width = ids.shape[1], base.shape[1]
-    grid = (len(ids), -(-count // CANDIDATES))
-    module.perceptron_forward[grid](*inputs, out, count, width, CANDIDATES, COORDINATES)
-    return out
+    parts = query, entities, weight
+    flat = query.dim() == 2 and not reference.trained(*parts)
+    if flat and on_cpu(query.numel() * len(entities), *parts):
+        return cpu.perceptron_table(*parts)
+    return reference.perceptron_scores(*parts)
 
 
-def perceptron_backward(
-    base: Tensor, table: Tensor, ids: Tensor, weight: Tensor, slope: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of base, table and weight, given that of the scores [n, k].
+def gathered_perceptron(base: Tensor, table: Tensor, ids: Tensor, weight: Tensor) -> Tensor:
+    """Return ``sum_m weight[i, m] relu(base[i, m] + table[ids[i, k], m])``: [b, k].
 
-    A table's row may serve many facts: what they bring is added as it comes, so that the last bits
-    of its gradient differ from run to run, as those of an indexed addition do.
+    Shapes: base and weight [b, m], table [E, m], ids [b, k].
     """
-    module = kernels()
-    assert module is not None
-    inputs = tuple(part.contiguous() for part in (base, table, ids, weight, slope))
-    found = torch.empty_like(inputs[0]), torch.zeros_like(inputs[1]), torch.empty_like(inputs[3])
-    count, width = ids.shape[1], base.shape[1]
-    grid = (len(ids), -(-width // COORDINATES))
-    module.perceptron_backward[grid](*inputs, *found, count, width, CANDIDATES, COORDINATES)
-    return found
+    if ids.shape[1] == 0:
+        return base.new_empty(ids.shape)
+    # Under autocast projections come in half precision, biases do not: the tiles need one dtype.
+    table, weight = table.to(base.dtype), weight.to(base.dtype)
+    if on_gpu(base, table, weight):
+        return cuda.gathered_perceptron(base, table, ids, weight)
+    if on_cpu(ids.numel() * base.shape[1], base, table, weight):
+        return cpu.gathered_perceptron(base, table, ids, weight)
+    return reference.gathered_perceptron(base, table, ids, weight)
+
+
+def products(query: Tensor, entities: Tensor) -> Tensor:
+    """Return the inner products of queries [..., q, w] and entities [..., E, w]: [..., q, E]."""
+    if query.dim() == 3 and query.shape[1] == 1:
+        # One query per group: this way round the library takes its matrix-vector product.
+        return (entities @ query.mT).mT
+    if cuda.misaligned(query, entities):
+        return cuda.aligned_products(query, entities)
+    return query @ entities.mT
+
+
+def answered(
+    asked: Tensor, ids: Tensor, queries: Tensor, first: Tensor, count: Tensor, num_queries: int
+) -> Tensor:
+    """Tell which candidates answer which of the queries that are asked, on the CPU: bool [b, k].
+
+    Args:
+        asked: numbers of queries, int64 [b].
+        ids: candidates, int64 [g, k]; row i serves the i-th run of ceil(b / g) queries.
+        queries: the queries that entities answer, entity after entity, int64 [n].
+        first: where the queries of each entity begin, int64 [E].
+        count: how many queries each entity answers, int64 [E].
+        num_queries: how many queries there are.
+    """
+    if asked.numel() * ids.shape[1] >= LEAST_CELLS and cpu.available():
+        return cpu.answered(asked, ids, queries, first, count)
+    return reference.answered(asked, ids, queries, first, count, num_queries)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from npugraph import kernels
 from npugraph.arrays import run_length
 from npugraph.graph import SIDES, Side, TripleIndex, flip
-from npugraph.kernels import cpu as kernels
 from npugraph.samplers.base import Candidates, Sampler
 
 
@@ -116,23 +116,7 @@ class Answered(nn.Module):
             self.get_buffer(f"{side}_{name}") for name in ("queries", "first", "count")
         )
         query, _ = self._split(facts, side)
-        if len(facts) * ids.shape[1] >= kernels.LEAST_CELLS and kernels.compiled() is not None:
-            found = torch.zeros(len(facts), ids.shape[1], dtype=torch.bool)
-            arguments = (query, ids, queries, first, count, found)
-            kernels.run("_answered", len(ids), 1, *arguments)
-            return found
-        run = torch.arange(len(facts)) // run_length(len(facts), len(ids))
-        asked, own = torch.unique(run * self.num_queries + query, return_inverse=True)
-        flat = ids.flatten()
-        many = count[flat]
-        cell = torch.repeat_interleave(many)
-        place = torch.arange(len(cell)) + (first[flat] - many.cumsum(0) + many)[cell]
-        answered = cell.div(ids.shape[1], rounding_mode="floor") * self.num_queries + queries[place]
-        match = torch.searchsorted(asked, answered).clamp_(max=len(asked) - 1)
-        hit = (asked[match] == answered).nonzero().squeeze(1)
-        found = torch.zeros(len(asked), ids.shape[1], dtype=torch.bool)
-        found[match[hit], cell[hit] % ids.shape[1]] = True
-        return found[own]
+        return kernels.answered(query, ids, queries, first, count, self.num_queries)
 
 
 class Shared(nn.Module):

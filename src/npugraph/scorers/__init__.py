@@ -15,8 +15,8 @@ from npugraph.scorers.affine import Affine
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.bilinear import ComplEx, DistMult
 from npugraph.scorers.conve import ConvE
-from npugraph.scorers.distance import RotatE, TransE, distances
-from npugraph.scorers.perceptron import MLP, gathered_perceptron, perceptron_scores
+from npugraph.scorers.distance import RotatE, TransE
+from npugraph.scorers.perceptron import MLP
 from npugraph.scorers.transr import TransR
 
 __all__ = [
@@ -29,7 +29,4 @@ __all__ = [
     "Scorer",
     "TransE",
     "TransR",
-    "distances",
-    "gathered_perceptron",
-    "perceptron_scores",
 ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from npugraph.arrays import run_length
+from npugraph.arrays import in_runs
 from npugraph.graph import Side
 
 
@@ -42,8 +41,8 @@ class Scorer(nn.Module, ABC):
         """Score facts, then candidates for their missing side, as a training step needs both.
 
         Shapes: known and missing [b, w], relation [b, v]; pool [g, k, w], where row i serves the
-        i-th of g runs of the facts, see :func:`in_runs`; to [b, 1 + k]. It is ``score`` and
-        ``score_all`` side by side; a scorer may share between them what is the same for both.
+        i-th of g runs of the facts, see :func:`npugraph.arrays.in_runs`; to [b, 1 + k]. It is
+        ``score`` and ``score_all`` side by side; a scorer may share between them what is the same.
         """
         head, tail = (known, missing) if side == "tail" else (missing, known)
         positive = self.score(head, relation, tail).unsqueeze(1)
@@ -53,28 +52,3 @@ class Scorer(nn.Module, ABC):
     def factors(self, representation: Tensor) -> Tensor:
         """Return the moduli that the N3 penalty is taken of: [..., width] to [..., m]."""
         return representation.abs()
-
-
-def in_runs(score: Callable[..., Tensor], queries: Sequence[Tensor], pool: Tensor) -> Tensor:
-    """Score queries against the candidates of their runs.
-
-    Shapes: queries [b, w] each and pool [g, k, w] to [b, k]; row i of the pool serves the i-th run
-    of ceil(b / g) queries. ``score`` maps queries [n, q, w] and pools [n, k, w] to [n, q, k]. A
-    last run that is shorter than the others is scored by itself.
-
-    >>> pool = torch.tensor([[[1.0]], [[2.0]]])
-    >>> in_runs(lambda query, pool: query @ pool.mT, [torch.ones(3, 1)], pool).tolist()
-    [[1.0], [1.0], [2.0]]
-    """
-    count = len(queries[0])
-    size = run_length(count, len(pool))
-    whole = count // size
-    if whole == len(pool):
-        runs = (part.view(whole, size, part.shape[1]) for part in queries)
-        return score(*runs, pool).reshape(count, -1)
-    cut = whole * size
-    parts = [
-        in_runs(score, [part[:cut] for part in queries], pool[:whole]),
-        score(*(part[cut:].unsqueeze(0) for part in queries), pool[whole : whole + 1]).squeeze(0),
-    ]
-    return torch.cat(parts)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
+from npugraph.arrays import in_runs
 from npugraph.graph import Side
-from npugraph.scorers.base import Scorer, in_runs
-
-# The number of entities that a GPU multiplies fast is a multiple of this; and the least numbers of
-# an entity for which it matters.
-ALIGNED, LEAST_ALIGNED = 8, 256
+from npugraph.kernels import products
+from npugraph.scorers.base import Scorer
 
 
 class DistMult(Scorer):
@@ -78,52 +73,6 @@ def multiply(x: Tensor, y: Tensor, backwards: bool = False) -> Tensor:
     if backwards:
         return torch.cat([a * c + b * d, b * c - a * d], -1)
     return torch.cat([a * c - b * d, a * d + b * c], -1)
-
-
-def products(query: Tensor, entities: Tensor) -> Tensor:
-    """Return the inner products of queries [..., q, w] and entities [..., E, w]: [..., q, E]."""
-    if query.dim() == 3 and query.shape[1] == 1:
-        # One query a group: this way round the library takes its matrix-vector product.
-        return (entities @ query.mT).mT
-    if _misaligned(query, entities):
-        found: Tensor = AlignedProducts.apply(query, entities)  # type: ignore[no-untyped-call]
-        return found
-    return query @ entities.mT
-
-
-def _misaligned(query: Tensor, entities: Tensor) -> bool:
-    """Tell whether the number of entities keeps a GPU from its fast matrix products.
-
-    Tensor cores read rows of a multiple of 16 bytes. For narrow vectors copies cost more than that
-    brings, and so they do where products are in full precision and no tensor core is used.
-    """
-    return (
-        query.device.type == "cuda"
-        and query.dim() == entities.dim() == 2
-        and query.shape[1] >= LEAST_ALIGNED
-        and len(entities) % ALIGNED != 0
-        and torch.get_float32_matmul_precision() != "highest"
-        and not torch.is_autocast_enabled("cuda")
-    )
-
-
-class AlignedProducts(torch.autograd.Function):
-    """``query @ entities.T``, worked out with rows of zeros up to a multiple of ALIGNED."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, entities: Tensor) -> Tensor:
-        """Multiply queries [q, w] and entities [E, w]: [q, E]."""
-        padded = pad(entities, (0, 0, 0, -len(entities) % ALIGNED))
-        ctx.save_for_backward(query, padded)
-        return (query @ padded.T)[:, : len(entities)]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both gradients."""
-        query, padded = ctx.saved_tensors
-        count = grad.shape[1]
-        grad = pad(grad, (0, len(padded) - count))
-        return grad @ padded, (grad.T @ query)[:count]
 
 
 def products_against(query: Tensor, missing: Tensor, pool: Tensor) -> Tensor:

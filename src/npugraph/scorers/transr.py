@@ -10,8 +10,8 @@ from torch import Tensor
 
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
+from npugraph.kernels import distances
 from npugraph.scorers.base import Scorer
-from npugraph.scorers.distance import distances
 from npugraph.scorers.grouped import by_relation
 
 Scaling = Literal["normalize", "clamp", "none"]

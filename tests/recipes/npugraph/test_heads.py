@@ -10,16 +10,9 @@ from torch import Tensor
 
 from npu_literal import generator
 from npugraph.graph import SIDES, Side
+from npugraph.kernels import gathered_perceptron, perceptron_scores, reference, tiles
 from npugraph.recipes.npugraph.heads import BilinearHeads, MLPHeads, TwoHeads
-from npugraph.scorers import (
-    ComplEx,
-    DistMult,
-    Scorer,
-    gathered_perceptron,
-    perceptron,
-    perceptron_scores,
-    tiles,
-)
+from npugraph.scorers import ComplEx, DistMult, Scorer
 
 DIMENSION, HIDDEN, NUM_ENTITIES, NUM_RELATIONS = 4, 5, 9, 3
 # Entities and relations repeat, and fact 3 is a loop.
@@ -75,7 +68,7 @@ def single(heads: TwoHeads, number: int) -> Score:
 def test_a_batch_is_scored_fact_by_fact(
     kind: str, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(reference, "TILE_HIDDEN", tile)
     heads, entities, relations = make(kind)
     found = heads.scores(entities, relations, FACTS, TAILS, HEADS)
     for scores, number in zip(found, (1, 0), strict=True):
@@ -141,7 +134,7 @@ def test_score_all_equals_the_loop(kind: str, side: Side, number: int, gradients
 def test_gradients_of_a_batch_reach_tables_and_parameters(
     kind: str, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(reference, "TILE_HIDDEN", tile)
     heads, entities, relations = make(kind)
     names = [name for name, _ in heads.named_parameters()]
     values = [parameter.detach().clone() for parameter in heads.parameters()]
@@ -183,7 +176,7 @@ TILES = [1, 2 * (3 * HIDDEN + 1), 2**18]
 
 @pytest.mark.parametrize("tile", TILES)
 def test_the_gathered_perceptron_is_its_formula(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(reference, "TILE_HIDDEN", tile)
     base, table, ids, weight = perceptron_inputs(rows=5)
     found = gathered_perceptron(base, table, ids, weight)
     for i, row in enumerate(ids.tolist()):
@@ -195,7 +188,7 @@ def test_the_gathered_perceptron_is_its_formula(tile: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("tile", TILES)
 def test_gradients_of_the_gathered_perceptron(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perceptron, "TILE_HIDDEN", tile)
+    monkeypatch.setattr(reference, "TILE_HIDDEN", tile)
     base, table, ids, weight = perceptron_inputs(rows=5)
 
     def outputs(base: Tensor, table: Tensor, weight: Tensor) -> Tensor:

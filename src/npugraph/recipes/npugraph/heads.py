@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.graph import Side
-from npugraph.scorers.base import Scorer
-from npugraph.scorers.perceptron import MLP, gathered_perceptron
+from npugraph.kernels import gathered_perceptron
+from npugraph.scorers import MLP, Scorer
 
 
 class TwoHeads(nn.Module, ABC):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from npu_literal import generator
-from npugraph.scorers.bilinear import ALIGNED, AlignedProducts
+from npugraph.kernels.cuda import ALIGNED, aligned_products
 
 
 @pytest.mark.parametrize("count", [1, ALIGNED - 1, ALIGNED, ALIGNED + 5])
@@ -19,7 +19,7 @@ def test_products_with_some_rows_more_are_the_plain_products(count: int) -> None
     slope = torch.randn(4, count, generator=rng).double()
     plain: Callable[..., Tensor] = lambda q, e: q @ e.T  # noqa: E731
     found = []
-    for function in (AlignedProducts.apply, plain):
+    for function in (aligned_products, plain):
         inputs = query.clone().requires_grad_(), entities.clone().requires_grad_()
         out = function(*inputs)
         assert out.shape == (4, count)
