@@ -17,55 +17,80 @@ from typing import TYPE_CHECKING, Any
 from npugraph.version import __version__
 
 if TYPE_CHECKING:
+    from npugraph.asking import evaluate, explain, predict, score
     from npugraph.auditing import Audit, AuditSettings, audit
-    from npugraph.data.io import read_graph, read_splits
+    from npugraph.auditing.statistics.calibrate import Calibration, calibrate
+    from npugraph.auditing.statistics.class_priors import Priors
+    from npugraph.data.io import ReadOptions, read_graph, read_splits
+    from npugraph.data.perturb import PerturbSettings, perturb
     from npugraph.data.sources import load_graph
     from npugraph.errors import DataError, NpugraphError, RunError, SettingsError
     from npugraph.fitting import Fitted, fit, load
     from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
-    from npugraph.ranking.evaluate import evaluate
+    from npugraph.ranking.evaluate import Evaluation
     from npugraph.ranking.ranks import rank
     from npugraph.recipes import RECIPES
+    from npugraph.recipes.base import Recipe
+    from npugraph.tuning import Tuned, tune
 
 # The package logs what it does and prints nothing; whoever wants to see it adds a handler.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+# Where each public name lives; a name must not be that of a module of this package.
+_HOME = {
+    "asking": ("evaluate", "explain", "predict", "score"),
+    "auditing": ("Audit", "AuditSettings", "audit"),
+    "auditing.statistics.calibrate": ("Calibration", "calibrate"),
+    "auditing.statistics.class_priors": ("Priors",),
+    "data.io": ("ReadOptions", "read_graph", "read_splits"),
+    "data.perturb": ("PerturbSettings", "perturb"),
+    "data.sources": ("load_graph",),
+    "errors": ("DataError", "NpugraphError", "RunError", "SettingsError"),
+    "fitting": ("Fitted", "fit", "load"),
+    "graph": ("KnowledgeGraph", "Splits", "TripleIndex", "Vocabulary"),
+    "ranking.evaluate": ("Evaluation",),
+    "ranking.ranks": ("rank",),
+    "recipes": ("RECIPES",),
+    "recipes.base": ("Recipe",),
+    "tuning": ("Tuned", "tune"),
+}
 
 __all__ = [
     "RECIPES",
     "Audit",
     "AuditSettings",
+    "Calibration",
     "DataError",
+    "Evaluation",
     "Fitted",
     "KnowledgeGraph",
     "NpugraphError",
+    "PerturbSettings",
+    "Priors",
+    "ReadOptions",
+    "Recipe",
     "RunError",
     "SettingsError",
     "Splits",
     "TripleIndex",
+    "Tuned",
     "Vocabulary",
     "__version__",
     "audit",
+    "calibrate",
     "evaluate",
+    "explain",
     "fit",
     "load",
     "load_graph",
+    "perturb",
+    "predict",
     "rank",
     "read_graph",
     "read_splits",
+    "score",
+    "tune",
 ]
-
-# Where each public name lives; a name must not be that of a module of this package.
-_HOME = {
-    "auditing": ("Audit", "AuditSettings", "audit"),
-    "data.sources": ("load_graph",),
-    "errors": ("DataError", "NpugraphError", "RunError", "SettingsError"),
-    "ranking.evaluate": ("evaluate",),
-    "graph": ("KnowledgeGraph", "Splits", "TripleIndex", "Vocabulary"),
-    "data.io": ("read_graph", "read_splits"),
-    "ranking.ranks": ("rank",),
-    "recipes": ("RECIPES",),
-    "fitting": ("Fitted", "fit", "load"),
-}
 
 
 def __getattr__(name: str) -> Any:
@@ -74,3 +99,8 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(f"npugraph.{module}"), name)
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not yet."""
+    return sorted(__all__)

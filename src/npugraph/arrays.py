@@ -21,7 +21,10 @@ def finite(values: ArrayLike, name: str, *, empty: bool = False) -> Floats:
     >>> finite([1, 2], "scores").tolist()
     [1.0, 2.0]
     """
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must hold numbers, not {type(values).__name__}.") from None
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional; it has shape {array.shape}.")
     if len(array) == 0 and not empty:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
+from npugraph.names import shorten
+
 
 class Shown:
     """A result with a short repr; a class says what it shows by ``shown()``."""
@@ -29,8 +31,8 @@ class Shown:
 def word(value: object) -> str:
     """Write a value for a person; long text is cut.
 
-    >>> word(12345), word(0.123456), word("x" * 99)
-    ('12,345', '0.1235', 'xx...xx...')
+    >>> word(12345), word(0.123456), len(word("x" * 999))
+    ('12,345', '0.1235', 80)
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -38,5 +40,4 @@ def word(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4f}"
-    text = " ".join(str(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return shorten(" ".join(str(value).split()))

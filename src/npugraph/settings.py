@@ -51,7 +51,7 @@ class TrainSettings:
                 parse_value(name, getattr(self, name), kind)
 
 
-S = TypeVar("S", bound=TrainSettings)
+S = TypeVar("S")
 
 
 def check_ranges(settings: Any) -> None:
@@ -79,7 +79,7 @@ def make_settings(kind: type[S], values: Mapping[str, Any]) -> S:
     3
     """
     hints = typing.get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     parsed = {}
     for name, value in values.items():
         if name not in names:

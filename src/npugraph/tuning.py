@@ -16,6 +16,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npugraph.data.io import write_text
+from npugraph.data.sources import GraphLike, load_splits
+from npugraph.display import Shown
 from npugraph.errors import (
     DataError,
     NpugraphError,
@@ -31,12 +34,12 @@ from npugraph.errors import (
     SettingsError,
     writing,
 )
-from npugraph.fitting import fit
+from npugraph.fitting import fit, leave_out_wrong
 from npugraph.graph import Splits
 from npugraph.recipes import get_recipe
-from npugraph.recipes.base import Choices, Dimension, LogRange, Whole
+from npugraph.recipes.base import Choices, Dimension, LogRange, Recipe, Whole
 from npugraph.seeds import number
-from npugraph.settings import TrainSettings, make_settings
+from npugraph.settings import TrainSettings, as_path, make_settings
 from npugraph.training.loop import choose_device
 from npugraph.training.run_folder import fingerprint
 
@@ -56,16 +59,21 @@ class Search:
     """What is searched.
 
     Attributes:
-        recipe: a name of RECIPES.
+        recipe: what was given: a name, a file or a Recipe.
         space: the searched settings: the recipe's, less those that the user fixed.
         fixed: the settings that all trials share, where they are not the recipe's defaults.
         seed: the trials follow from it.
     """
 
-    recipe: str
+    recipe: str | os.PathLike[str] | Recipe
     space: Mapping[str, Dimension]
     fixed: Mapping[str, Any]
     seed: int
+
+    @property
+    def name(self) -> str:
+        """The recipe's own name."""
+        return get_recipe(self.recipe).name
 
     def settings(self, chosen: Mapping[str, Any]) -> TrainSettings:
         """Return the settings of a trial, given the values of the searched ones."""
@@ -74,7 +82,7 @@ class Search:
     def identity(self, graph: str) -> dict[str, Any]:
         """Return what all trials of a study must share; the device is each worker's own."""
         return {
-            "recipe": self.recipe,
+            "recipe": self.name,
             "graph": graph,
             "seed": self.seed,
             "set": {name: value for name, value in self.fixed.items() if name != "device"},
@@ -82,8 +90,8 @@ class Search:
         }
 
 
-@dataclass(frozen=True)
-class Tuned:
+@dataclass(frozen=True, repr=False)
+class Tuned(Shown):
     """How a study stands.
 
     Attributes:
@@ -100,29 +108,41 @@ class Tuned:
     trials: list[dict[str, Any]]
     folder: Path
 
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show the best settings."""
+        best = {name: getattr(self.best, name) for name in self.search.space}
+        rows = {"trials": len(self.trials), "validation MRR": self.valid_mrr, **best}
+        return f"Tuned {self.search.name}", {**rows, "folder": self.folder}
 
-def plan(recipe: str, changes: Mapping[str, Any] | None = None, seed: int = 0) -> Search:
+
+def plan(
+    recipe: str | os.PathLike[str] | Recipe,
+    changes: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Search:
     """Return what would be searched; a setting that the user changed is not searched any more.
 
     >>> sorted(plan("npugraph", {"beta": "0.96"}).space)
     ['alpha', 'learning_rate', 'negatives']
     """
     chosen = get_recipe(recipe)
+    if changes is not None and not isinstance(changes, Mapping):
+        raise SettingsError(f"changes={changes!r:.60} must be a dict of settings.")
     settings = make_settings(chosen.settings, {"seed": seed, **(changes or {})})
     fixed = {name: getattr(settings, name) for name in ("seed", *(changes or {}))}
     space = {name: values for name, values in chosen.space.items() if name not in fixed}
     if not space:
         why = "every setting it could search is fixed" if chosen.space else "it has no search space"
-        raise SettingsError(f"There is nothing to tune in recipe {recipe!r}: {why}.")
+        raise SettingsError(f"There is nothing to tune in recipe {chosen.name!r}: {why}.")
     choose_device(settings.device)
     return Search(recipe, space, fixed, seed)
 
 
 def tune(
-    splits: Splits,
-    recipe: str,
-    out: Path,
-    trials: int,
+    graph: GraphLike,
+    recipe: str | os.PathLike[str] | Recipe,
+    out: str | os.PathLike[str],
+    trials: int = 20,
     *,
     changes: Mapping[str, Any] | None = None,
     storage: str | None = None,
@@ -137,8 +157,8 @@ def tune(
     train with the same seed. A trial that fails is recorded and does not stop the study.
 
     Args:
-        splits: the graph; its test facts and its hidden truth are never looked at.
-        recipe: a name of RECIPES.
+        graph: what ``load_graph`` takes; its test facts and its hidden truth are never looked at.
+        recipe: a name of RECIPES, a Python file with a variable RECIPE, or a Recipe.
         out: the folder of the study.
         trials: how many trials the study has in the end, those of earlier calls included.
         changes: settings that all trials share; they are not searched.
@@ -152,9 +172,10 @@ def tune(
     """
     check_optuna()
     search = plan(recipe, changes, seed)
-    if trials < 1:
-        raise SettingsError(f"trials={trials} is too small; the least is 1.")
-    blind = _without_test(splits)
+    if not isinstance(trials, int) or trials < 1:
+        raise SettingsError(f"trials={trials!r} must be a whole number of at least 1.")
+    out = as_path(out, "the folder of the study")
+    blind = _without_test(leave_out_wrong(load_splits(graph, seed)))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -226,7 +247,7 @@ def _open_study(search: Search, splits: Splits, out: Path, storage: str | None) 
     """Create or open the study, and refuse one that was made for something else."""
     place = storage or f"sqlite:///{(out / 'study.db').resolve()}"
     # A shared storage may hold many studies; our own file has one.
-    study = _create(search, place, f"{search.recipe} on {splits.name}" if storage else "npugraph")
+    study = _create(search, place, f"{search.name} on {splits.name}" if storage else "npugraph")
     wanted = json.loads(json.dumps(search.identity(fingerprint(splits))))
     found = study.user_attrs.get("identity", wanted)
     # An address may hold a password.

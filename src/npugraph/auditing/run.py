@@ -28,10 +28,10 @@ from npugraph.auditing.result import (
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.write import write_audit
-from npugraph.data.sources import load_graph
-from npugraph.graph import KnowledgeGraph, Splits
+from npugraph.data.sources import GraphLike, facts_of, load_graph
 from npugraph.names import percent, shorten
 from npugraph.report import ReportData, write_report
+from npugraph.settings import as_path, as_settings
 
 log = logging.getLogger(__name__)
 
@@ -71,27 +71,28 @@ class Audit(Findings):
 
 
 def audit(
-    graph: str | Path | KnowledgeGraph | Splits,
-    settings: AuditSettings | None = None,
+    graph: GraphLike,
+    settings: AuditSettings | Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
     *,
-    protected: Tensor | None = None,
+    protected: Any = None,
     out: str | Path | None = None,
     stage: Stage | None = None,
 ) -> Audit:
     """Find the wrong and the missing facts of a graph.
 
     Args:
-        graph: the collected facts, or what load_graph takes. Facts labelled 0 are known to be
+        graph: the collected facts, as load_graph takes them. Facts labelled 0 are known to be
             wrong: they are not trained on. Facts labelled 1 are never suspected.
-        settings: what is asked for.
+        settings: what is asked for, or a dict of what is not as by default.
         changes: settings of the recipe that differ from those that suit the graph's size.
-        protected: facts [m, 3] that are known to be right and are never suspected.
+        protected: facts that are known to be right and are never suspected: ids [m, 3], or what
+            load_graph takes.
         out: a folder for the systems, one run per fold; an interrupted audit goes on from there.
         stage: called with the name of each stage and its progress.
     """
-    asked, say = settings or AuditSettings(), _teller(stage)
-    out = None if out is None else Path(out)
+    asked, say = as_settings(AuditSettings, settings), _teller(stage)
+    out = None if out is None else as_path(out, "the folder of the audit")
     whole = load_graph(graph)
     labelled = labelled_facts(whole)
     judged = judged_graph(whole, labelled, asked)
@@ -100,7 +101,8 @@ def audit(
     if out is not None:
         begin(out, whole, asked, changes or {})
     folds = make_folds(judged, asked.folds, asked.seed)
-    mask = protected_mask(folds.graph, labelled, protected)
+    guarded = None if protected is None else facts_of(whole, protected)
+    mask = protected_mask(folds.graph, labelled, guarded)
     training, tried = choose_training(folds, asked, training, say) if search else (training, ())
     systems = fit_systems(folds, asked, training, out, say)
     say("judging", {})

@@ -16,6 +16,7 @@ from npugraph.cli.common import (
     GraphArgument,
     HeaderOption,
     JsonOption,
+    TrustOption,
     bar,
     emit,
     load_graph,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from npugraph.auditing import Audit, AuditSettings, Stage
     from npugraph.data.perturb import Truth
     from npugraph.graph import KnowledgeGraph
-    from npugraph.model import Model
 
 
 RecipeOption = Annotated[str | None, typer.Option(help="The system that judges the facts.")]
@@ -345,6 +345,7 @@ def explain(
     tail: Annotated[str, typer.Argument(help="Name of the tail.")],
     top: Annotated[int, typer.Option(help="At most so many of each kind.", min=1)] = 5,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "auto",
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the evidence for and against one fact, stored or not.
@@ -354,50 +355,7 @@ def explain(
 
     Example: npugraph explain audit Austria borders Japan
     """
-    import torch
+    from npugraph.asking import explain as find
 
-    from npugraph.explaining import explain as find
-    from npugraph.fitting import load
-
-    judged = _judged(run, (head, relation, tail))
-    folder = run if judged is None else run / "folds" / f"fold-{judged.get('fold') or 1}"
-    fitted = load(folder, device)
-    graph = fitted.splits.train
-    if judged is not None:
-        graph = graph.with_facts(fitted.splits.all_facts())
-    ids = [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
-    fact, where = torch.tensor(ids), fitted.system.device
-    found = find(graph, fact, score_all=fitted.system.score_all, top=top, device=where)
-    if judged is None:
-        probability = _probability(fitted.system, fact, found.stored)
-        found = dataclasses.replace(found, probability=probability)
-    elif judged:
-        figures = {name: judged[name] for name in ("probability", "low", "high")}
-        found = dataclasses.replace(found, **figures)
+    found = find(run, head, relation, tail, top=top, device=device, trust=trust)
     emit("explain", found.to_dict(), as_json, lambda: typer.echo(found.to_text()))
-
-
-def _judged(run: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
-    """Return the row of a fact in an audit's posterior, empty where it was not judged.
-
-    None where the folder is no audit's.
-    """
-    import pyarrow.compute as pc
-    import pyarrow.parquet
-
-    if not (run / "audit.json").is_file():
-        return None
-    same = (pc.field("head") == fact[0]) & (pc.field("relation") == fact[1])
-    same = same & (pc.field("tail") == fact[2])
-    rows = pyarrow.parquet.read_table(run / "posterior.parquet", filters=same).to_pylist()
-    return rows[0] if rows else {}
-
-
-def _probability(system: Model, fact: Tensor, stored: bool) -> float | None:
-    """Return the probability that a system of its own gives a fact [3], where it has one."""
-    import torch
-
-    with torch.no_grad():
-        fact = fact.unsqueeze(0).to(system.device)
-        found = system.probability(fact, torch.tensor([stored], device=system.device))
-    return None if found is None else float(found[0])

@@ -33,6 +33,13 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
 ]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-recipe",
+        help="Execute the run's own recipe file although it has changed since.",
+    ),
+]
 HeaderOption = Annotated[
     bool | None,
     typer.Option(

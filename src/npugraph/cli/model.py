@@ -15,6 +15,7 @@ from npugraph.cli.common import (
     HeaderOption,
     JsonOption,
     SetOption,
+    TrustOption,
     bar,
     emit,
     load_splits,
@@ -192,6 +193,7 @@ def evaluate(
         int | None, typer.Option(help="MiB for the scores of a chunk.", min=1, show_default=False)
     ] = None,
     device: DeviceOption = "auto",
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank the true head and tail of every test fact among all entities, filtered.
@@ -200,23 +202,16 @@ def evaluate(
 
     Example: npugraph evaluate runs/umls --filter clean --filter perturbed --by cardinality
     """
-    from npugraph.errors import SettingsError, nearest
+    from npugraph import asking
     from npugraph.fitting import load
-    from npugraph.ranking import evaluate as judge
+    from npugraph.ranking.evaluate import count_queries
 
-    groups = by or []
-    for value, allowed in (
-        (part, ["test", "valid"]),
-        *((g, ["relation", "cardinality"]) for g in groups),
-    ):
-        if value not in allowed:
-            hint = nearest(value, allowed) or f" Use {' or '.join(allowed)}."
-            raise SettingsError(f"{value!r} cannot be ranked or grouped by.{hint}")
-    names = filters or ["clean"]
-    fitted = load(run, device)
-    queries = judge.count_queries(fitted.splits, part)  # type: ignore[arg-type]  # checked above
+    groups, names = by or [], filters or ["clean"]
+    asking.check_asked(part, groups)
+    fitted = load(run, device, trust=trust)
+    queries = count_queries(fitted.splits, part)  # type: ignore[arg-type]  # checked above
     with bar("ranking", queries) as advance:
-        result = judge.evaluate(
+        result = asking.evaluate(
             fitted,
             names,
             part,  # type: ignore[arg-type]  # checked above
@@ -260,38 +255,27 @@ def predict(
         bool, typer.Option("--only-new", help="Leave out the answers that are known facts.")
     ] = False,
     device: DeviceOption = "auto",
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Answer (head, relation, ?) or (?, relation, tail) with the most plausible entities.
 
     Example: npugraph predict runs/world --head France --relation borders -k 10
     """
-    from npugraph.errors import SettingsError
-    from npugraph.fitting import load
-    from npugraph.graph import Side
-    from npugraph.ranking.evaluate import index_of_known
-    from npugraph.ranking.ranks import top_k
+    from npugraph.asking import predict as answer
 
-    if relation is None or (head is None) == (tail is None):
-        raise SettingsError("Give --relation and one of --head and --tail.")
-    fitted = load(run, device)
-    entities = fitted.splits.train.entities
-    side: Side = "head" if head is None else "tail"
-    given = head if head is not None else tail
-    assert given is not None
-    found = top_k(
-        fitted.system.score_all,
-        entities.id(given),
-        fitted.splits.train.relations.id(relation),
-        side,
-        k,
-        index_of_known(fitted),
+    found = answer(
+        run,
+        head=head,
+        relation=relation,
+        tail=tail,
+        k=k,
         only_new=only_new,
+        device=device,
+        trust=trust,
     )
-    rows = [
-        {"rank": i, "label": entities.label(p.entity), "score": p.score, "known": p.known}
-        for i, p in enumerate(found, 1)
-    ]
+    rows = found.to_pylist()
+    side = "head" if head is None else "tail"
     query = {"head": head, "relation": relation, "tail": tail}
 
     def show() -> None:
@@ -312,6 +296,7 @@ def score(
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
     device: DeviceOption = "auto",
+    trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -323,20 +308,13 @@ def score(
 
     Example: npugraph score runs/npu facts.tsv --out scored.tsv
     """
-    from npugraph.data.io import check_format, read_table, write_table
-    from npugraph.errors import RunError
-    from npugraph.fitting import load
-    from npugraph.ranking.predict import score_table
+    from npugraph.asking import score as judge
+    from npugraph.data.io import check_format, write_table
 
     check_format(out)
     check_file(out, overwrite)
-    if (run / "audit.json").is_file():
-        raise RunError(
-            f"{run} is the folder of an audit; score takes a run of fit. The probabilities of the "
-            f"audited facts are in {run / 'posterior.parquet'}."
-        )
-    given, _ = read_table(facts, read_options(header, columns, delimiter))
-    scored = score_table(load(run, device), given)
+    options = read_options(header, columns, delimiter)
+    scored = judge(run, facts, options, device=device, trust=trust)
     check_space(out, 2 * scored.nbytes)
     write_table(scored, out, header=True)
     counts = {

@@ -218,7 +218,7 @@ def _summary(tuned: Tuned, graph: str) -> dict[str, Any]:
     states = [row["state"] for row in tuned.trials]
     return {
         "out": str(tuned.folder),
-        "recipe": tuned.search.recipe,
+        "recipe": str(tuned.search.recipe),
         "graph": graph,
         "seed": tuned.search.seed,
         "valid_mrr": tuned.valid_mrr,

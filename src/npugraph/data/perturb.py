@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -24,9 +25,11 @@ from torch import Tensor
 from npugraph.data.corrupt import Noise as Noise
 from npugraph.data.corrupt import draw_false_facts
 from npugraph.data.io import write_splits, write_table, write_text
+from npugraph.data.sources import GraphLike, load_splits
 from npugraph.errors import DataError, SettingsError
 from npugraph.graph import Splits, TripleIndex
 from npugraph.seeds import generator
+from npugraph.settings import as_settings
 
 TRUTH_COLUMNS = ["head", "relation", "tail", "kind"]
 
@@ -93,12 +96,23 @@ class Truth:
         return torch.cat([given[~planted.contains(given)], self.removed])
 
 
-def perturb(splits: Splits, settings: PerturbSettings | None = None) -> tuple[Splits, Truth]:
+def perturb(
+    graph: GraphLike, settings: PerturbSettings | Mapping[str, Any] | None = None
+) -> tuple[Splits, Truth]:
     """Perturb the merged train and valid facts of a graph.
 
-    Repeated facts count once. Planted facts are new: in none of train, valid and test.
+    Repeated facts count once, and facts labelled as wrong not at all. Planted facts are new: in
+    none of train, valid and test.
+
+    Args:
+        graph: what ``load_graph`` takes; where it has no parts they are drawn by the seed.
+        settings: how, or a dict of what is not as by default: ``{"rate": 0.1}``.
+
+    Returns:
+        The perturbed graph, and what was planted and removed.
     """
-    settings = settings or PerturbSettings()
+    settings = as_settings(PerturbSettings, settings)
+    splits = load_splits(graph, settings.seed).without_wrong()
     merged, confidence = _merge(splits)
     changed = round(settings.rate * len(merged))
     num_added = round(settings.added_share * changed)

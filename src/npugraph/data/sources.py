@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from torch import Tensor
+
 from npugraph.data import datasets
-from npugraph.data.frames import graph_from_memory
+from npugraph.data.frames import graph_from_memory, rows_of
 from npugraph.data.io import ReadOptions, read_graph, read_splits
 from npugraph.graph import KnowledgeGraph, Splits
 
@@ -59,6 +61,12 @@ def load_splits(
 ) -> Splits:
     """Return train, valid and test of a graph; drawn by ``seed`` where the source has none."""
     return graph if isinstance(graph, Splits) else load_graph(graph, options).split(seed)
+
+
+def facts_of(graph: KnowledgeGraph, facts: Any) -> Tensor:
+    """Return facts as ids [m, 3] of a graph: names in any form that load_graph takes, or ids."""
+    rows = rows_of(facts, ReadOptions())
+    return rows if isinstance(rows, Tensor) else graph.encode(rows)
 
 
 def _stem(path: Path) -> str:

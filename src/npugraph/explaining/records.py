@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from npugraph.display import Shown
 from npugraph.graph import Side
 from npugraph.names import percent, shorten
 
@@ -125,8 +127,8 @@ class Attended:
     weight: float
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
     """The evidence about one fact.
 
     Attributes:
@@ -163,6 +165,14 @@ class Explanation:
     probability: float | None = None
     low: float | None = None
     high: float | None = None
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show the state of the fact and how much speaks for it and against it."""
+        rows: dict[str, object] = {"stored": self.stored}
+        if self.probability is not None:
+            rows["probability"] = self.probability
+        rows |= {"for it": len(self.supporting), "against it": len(self.contradicting)}
+        return f"Explanation of {_words(self.fact)}", rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

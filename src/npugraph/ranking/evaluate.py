@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from npugraph.data.io import ReadOptions, read_table
 from npugraph.data.perturb import read_truth
+from npugraph.display import Shown
 from npugraph.errors import DataError
 from npugraph.graph import SIDES, Splits, TripleIndex
 from npugraph.metrics import auroc, average_precision, ece
@@ -24,7 +25,24 @@ Group = Literal["relation", "cardinality"]
 FILTERS = ("clean", "perturbed", "raw")
 # How many facts are scored at once.
 CHUNK = 2**16
+SHOWN_METRICS = ("mrr", "hits@1", "hits@10")
 NOISE_METRICS = ("noise_auroc", "noise_ap", "ece")
+
+
+class Evaluation(Shown, dict[str, Any]):
+    """The metrics of a ranking, a dict: graph, part, facts, seconds, and ``filters`` by name.
+
+    >>> Evaluation(graph="toy", part="test", facts=2, filters={}, seconds=0.1)["facts"]
+    2
+    """
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show the main metrics of each filter."""
+        rows = {
+            f"{name} filter": ", ".join(f"{key} {found[key]:.4f}" for key in SHOWN_METRICS)
+            for name, found in self["filters"].items()
+        }
+        return f"{self['facts']:,} {self['part']} facts of {self['graph']!r}, ranked", rows
 
 
 def known_facts(splits: Splits, name: str) -> Tensor:
@@ -88,7 +106,7 @@ def evaluate(
     by: Sequence[Group] = (),
     memory_budget: int | None = None,
     progress: Callable[[int], object] | None = None,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Return metrics per filter: pooled, per side, with the other two rank kinds, and by group."""
     started = time.perf_counter()
     ranks = rank_part(fitted, filters, part, memory_budget=memory_budget, progress=progress)
@@ -102,13 +120,13 @@ def evaluate(
         for group in by:
             result[f"by_{group}"] = _by(ranks, name, fitted.splits, group)
         results[name] = result
-    return {
-        "graph": fitted.splits.name,
-        "part": part,
-        "facts": len(ranks.facts),
-        "filters": results,
-        "seconds": round(time.perf_counter() - started, 3),
-    }
+    return Evaluation(
+        graph=fitted.splits.name,
+        part=part,
+        facts=len(ranks.facts),
+        filters=results,
+        seconds=round(time.perf_counter() - started, 3),
+    )
 
 
 def _by(ranks: Ranks, name: str, splits: Splits, group: Group) -> dict[str, Any]:

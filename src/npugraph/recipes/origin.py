@@ -201,7 +201,7 @@ def _refuse_changed(where: str, now: Origin, then: Origin, trust: bool) -> None:
 def unknown_recipe(name: str, known: list[str]) -> SettingsError:
     """Return the error for a recipe that nobody has; it gives the nearest name."""
     hint = nearest(name, known) or f" Known: {', '.join(known)}."
-    return SettingsError(f"There is no recipe {name!r}.{hint} One of your own: give its .py file.")
+    return SettingsError(f"There is no recipe {name!r}.{hint}")
 
 
 def _hash(path: Path) -> str:

@@ -18,6 +18,7 @@ comparable between relations. For k1 the roles and the signs are turned round.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from numpy.typing import ArrayLike
 from npugraph.arrays import Floats, Ints, finite
 from npugraph.auditing.statistics.probability import positions, rows_by_group
 from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.display import Shown
 from npugraph.errors import DataError, SettingsError
 from npugraph.seeds import number
 
@@ -39,8 +41,8 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, eq=False)
-class Priors:
+@dataclass(frozen=True, eq=False, repr=False)
+class Priors(Shown):
     """The two priors, and whether the scores can tell them at all.
 
     Attributes:
@@ -54,6 +56,15 @@ class Priors:
     alpha: Interval
     identifiable: bool
     reason: str = ""
+
+    def shown(self) -> tuple[str, Mapping[str, object]]:
+        """Show the shares with their intervals, and what is doubtful."""
+        ends = {"true among collected": self.beta, "true among uncollected": self.alpha}
+        rows: dict[str, object] = {
+            name: f"{end.value:.3f} ({end.low:.3f} to {end.high:.3f})" for name, end in ends.items()
+        }
+        rows["identifiable"] = self.identifiable
+        return "Priors", rows | ({"reason": self.reason} if self.reason else {})
 
 
 def estimate_priors(

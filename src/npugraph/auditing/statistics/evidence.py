@@ -13,13 +13,10 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from npugraph.auditing.statistics.calibrate import probability_of
 from npugraph.auditing.statistics.class_priors import Interval, Priors, estimate_priors
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
-from npugraph.auditing.statistics.probability import (
-    DensityRatio,
-    posterior_collected,
-    posterior_uncollected,
-)
+from npugraph.auditing.statistics.probability import DensityRatio
 from npugraph.auditing.statistics.stacking import Stack, mixed_pool, stack
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.seeds import number
@@ -93,32 +90,9 @@ class TruthModel:
     def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
         """Return the probability that facts of these scores [n] are true, and its 90% interval.
 
-        The interval spans what the ends of the priors' intervals give. A collected fact is never
-        called wrong for certain: where wrong facts lie so do some true ones that no system knows,
-        so rho is taken to be at least (1 - beta) / (1 - alpha) + unknown there. Without that floor
-        the lowest scores would get the lowest ratio that chance made.
-
-        For uncollected facts alpha is found by taking the best scored ones for true, which is the
-        most it can be; a graph that lacks nothing looks the same. Their probability is therefore
-        the middle of its interval, and the interval is what to read.
+        See :func:`probability_of`.
         """
-        if not len(score):
-            return score, score, score
-        posterior = posterior_collected if collected else posterior_uncollected
-        rho = self.ratio(score)
-
-        def at(beta: float, alpha: float) -> Floats:
-            beta = min(max(beta, 1e-6), 1 - 1e-6)
-            alpha = min(max(alpha, 1e-9), 0.999 * beta)
-            floor = (1 - beta) / (1 - alpha) + self.unknown if collected else 0.0
-            return posterior(np.maximum(rho, floor), beta, alpha)
-
-        beta, alpha = self.priors.beta, self.priors.alpha
-        ends = [at(b, a) for b in (beta.low, beta.high) for a in (alpha.low, alpha.high)]
-        middle = at(beta.value, alpha.value)
-        low = np.minimum(np.min(ends, axis=0), middle)
-        high = np.maximum(np.max(ends, axis=0), middle)
-        return (middle if collected else (low + high) / 2), low, high
+        return probability_of(self.ratio(score), self.priors, self.unknown, collected)
 
 
 def fit_truth_model(

@@ -1,0 +1,275 @@
+"""Ask a trained system: rank held-out facts, answer questions, score facts, explain one.
+
+All of these take something fitted or its run folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+import torch
+from torch import Tensor
+
+from npugraph.auditing import Audit
+from npugraph.data.frames import rows_of
+from npugraph.data.io import ReadOptions
+from npugraph.errors import RunError, SettingsError, nearest
+from npugraph.explaining import Explanation
+from npugraph.explaining import explain as find_evidence
+from npugraph.fitting import Fitted, load
+from npugraph.graph import Side
+from npugraph.model import Model
+from npugraph.ranking import evaluate as ranking
+from npugraph.ranking.evaluate import Evaluation, Group, Part, index_of_known
+from npugraph.ranking.predict import score_table
+from npugraph.ranking.ranks import top_k
+from npugraph.settings import as_path
+
+RunLike: TypeAlias = Fitted | str | os.PathLike[str]
+
+
+def evaluate(
+    run: RunLike,
+    filters: str | Sequence[str] = ("clean",),
+    part: Part = "test",
+    *,
+    by: Group | Sequence[Group] = (),
+    memory_budget: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    device: str = "auto",
+    trust: bool = False,
+) -> Evaluation:
+    """Rank the true head and tail of every held-out fact among all entities.
+
+    Args:
+        run: something fitted, or its run folder.
+        filters: which known facts are no candidates: ``clean``, ``perturbed``, ``raw``, or a file.
+        part: which facts to rank, ``test`` or ``valid``.
+        by: also metrics by ``relation`` or ``cardinality``.
+        memory_budget: bytes for the scores of a chunk.
+        progress: called with the number of queries done since the last call.
+        device: where the system of a run folder goes.
+        trust: execute the run's own recipe file although it has changed.
+
+    Returns:
+        Metrics by filter: ``result["filters"]["clean"]["mrr"]``.
+    """
+    names, groups = _texts(filters, "filters"), _texts(by, "by")
+    check_asked(part, groups)
+    fitted = load(run, device, trust=trust)
+    return ranking.evaluate(
+        fitted,
+        names,
+        part,
+        by=groups,  # type: ignore[arg-type]  # checked above
+        memory_budget=memory_budget,
+        progress=progress,
+    )
+
+
+def predict(
+    run: RunLike,
+    *,
+    head: str | None = None,
+    relation: str | None = None,
+    tail: str | None = None,
+    k: int = 10,
+    only_new: bool = False,
+    device: str = "auto",
+    trust: bool = False,
+) -> pa.Table:
+    """Answer (head, relation, ?) or (?, relation, tail) with the most plausible entities.
+
+    Args:
+        run: something fitted, or its run folder.
+        head: the known head; asks for tails.
+        relation: the relation.
+        tail: the known tail; asks for heads.
+        k: how many answers.
+        only_new: leave out the answers that are known facts.
+        device: where the system of a run folder goes.
+        trust: execute the run's own recipe file although it has changed.
+
+    Returns:
+        Columns rank, label, score, known.
+    """
+    given = {"head": head, "relation": relation, "tail": tail}
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise SettingsError(f"{name}={value!r} is not a name (text).")
+    if relation is None or (head is None) == (tail is None):
+        raise SettingsError("Give the relation, and one of head and tail.")
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise SettingsError(f"k={k!r} must be a whole number of at least 1.")
+    fitted = load(run, device, trust=trust)
+    graph = fitted.splits.train
+    side: Side = "head" if head is None else "tail"
+    known = graph.entities.id(str(tail if head is None else head))
+    found = top_k(
+        fitted.system.score_all,
+        known,
+        graph.relations.id(relation),
+        side,
+        k,
+        index_of_known(fitted),
+        only_new=only_new,
+    )
+    return pa.table(
+        {
+            "rank": pa.array(range(1, len(found) + 1), pa.int64()),
+            "label": pa.array([graph.entities.label(p.entity) for p in found], pa.string()),
+            "score": pa.array([p.score for p in found], pa.float64()),
+            "known": pa.array([p.known for p in found], pa.bool_()),
+        }
+    )
+
+
+def score(
+    run: RunLike,
+    facts: Any,
+    options: ReadOptions | None = None,
+    *,
+    device: str = "auto",
+    trust: bool = False,
+) -> pa.Table:
+    """Score any facts, collected or not: one row out for every row in.
+
+    Args:
+        run: something fitted, or its run folder.
+        facts: a file of facts, a frame, columns, a list of facts, a graph; or an array of ids of
+            the run's own graph.
+        options: how to read a file, and which columns are which.
+        device: where the system of a run folder goes.
+        trust: execute the run's own recipe file although it has changed.
+
+    Returns:
+        Columns head, relation, tail, score (higher is more plausible), probability (empty for
+        recipes that estimate none), collected (the run was trained on it). A row with a name that
+        the graph does not have gets no score.
+    """
+    run = _no_audit(run)
+    rows = rows_of(facts, options or ReadOptions())
+    fitted = load(run, device, trust=trust)
+    if isinstance(rows, Tensor):
+        rows = _named(fitted, rows)
+    return score_table(fitted, rows)
+
+
+def _named(fitted: Fitted, ids: Tensor) -> pa.Table:
+    """Return the names of ids of the run's graph."""
+    graph = fitted.splits.train
+    sizes = torch.tensor([graph.num_entities, graph.num_relations, graph.num_entities])
+    if (ids >= sizes).any():
+        raise SettingsError(
+            f"An id is too large: the run's graph has {graph.num_entities:,} entities and "
+            f"{graph.num_relations:,} relations, numbered from 0."
+        )
+    return graph.with_facts(ids).to_table()
+
+
+def explain(
+    run: RunLike | Audit,
+    head: str,
+    relation: str,
+    tail: str,
+    *,
+    top: int = 5,
+    device: str = "auto",
+    trust: bool = False,
+) -> Explanation:
+    """Return the evidence for and against one fact, stored or not.
+
+    With an audit or its folder, a stored fact is ranked by the system that never saw it, and the
+    probability is that of the audit. With a run, it is that of the recipe, where it has one.
+
+    Args:
+        run: an audit, something fitted, or the folder of either.
+        head: name of the head.
+        relation: name of the relation.
+        tail: name of the tail.
+        top: at most so many pieces of evidence of each kind.
+        device: where the system of a folder goes.
+        trust: execute the run's own recipe file although it has changed.
+    """
+    fact = (head, relation, tail)
+    for name, value in zip(("head", "relation", "tail"), fact, strict=True):
+        if not isinstance(value, str):
+            raise SettingsError(f"{name}={value!r} is not a name (text).")
+    if isinstance(run, Audit):
+        return run.explain(fact, top)
+    judged, folder = None, run
+    if not isinstance(run, Fitted):
+        path = as_path(run, "a run")
+        judged = _judged(path, fact)
+        if judged is not None:
+            folder = path / "folds" / f"fold-{judged.get('fold') or 1}"
+    fitted = load(folder, device, trust=trust)
+    graph = fitted.splits.train
+    if judged is not None:
+        graph = graph.with_facts(fitted.splits.all_facts())
+    ids = torch.tensor(
+        [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
+    )
+    system = fitted.system
+    found = find_evidence(graph, ids, score_all=system.score_all, top=top, device=system.device)
+    if judged is None:
+        return dataclasses.replace(found, probability=_probability(system, ids, found.stored))
+    chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))
+    return dataclasses.replace(found, probability=chance, low=low, high=high)
+
+
+def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
+    """Return the row of a fact in an audit's posterior, empty where it was not judged.
+
+    None where the folder is no audit's.
+    """
+    if not (folder / "audit.json").is_file():
+        return None
+    same = (pc.field("head") == fact[0]) & (pc.field("relation") == fact[1])
+    same = same & (pc.field("tail") == fact[2])
+    rows = pyarrow.parquet.read_table(folder / "posterior.parquet", filters=same).to_pylist()
+    return rows[0] if rows else {}
+
+
+@torch.no_grad()
+def _probability(system: Model, fact: Tensor, stored: bool) -> float | None:
+    """Return the probability that a system of its own gives a fact [3], where it has one."""
+    facts = fact.unsqueeze(0).to(system.device)
+    value = system.probability(facts, torch.tensor([stored], device=system.device))
+    return None if value is None else float(value[0])
+
+
+def _no_audit(run: RunLike) -> RunLike:
+    """Refuse the folder of an audit: it has a system per fold, and no one that scores facts."""
+    if not isinstance(run, Fitted):
+        folder = as_path(run, "a run")
+        if (folder / "audit.json").is_file():
+            raise RunError(
+                f"{folder} is the folder of an audit; score takes a run of fit. The probabilities "
+                f"of the audited facts are in {folder / 'posterior.parquet'}."
+            )
+    return run
+
+
+def _texts(given: object, name: str) -> list[str]:
+    """Return one text or several as a list."""
+    texts = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(t, str | os.PathLike) for t in texts):
+        raise SettingsError(f"{name}={given!r} must be a text or a list of texts.")
+    return [os.fspath(text) for text in texts]
+
+
+def check_asked(part: str, groups: Sequence[str]) -> None:
+    """Refuse a part or a grouping that ``evaluate`` does not know, before anything is opened."""
+    asked = [(part, get_args(Part)), *((group, get_args(Group)) for group in groups)]
+    for value, allowed in asked:
+        if not isinstance(value, str) or value not in allowed:
+            hint = nearest(str(value), allowed) or f" Use {' or '.join(allowed)}."
+            raise SettingsError(f"{value!r} cannot be ranked or grouped by.{hint}")
