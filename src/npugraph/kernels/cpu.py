@@ -52,8 +52,12 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def run(loop: Loop, count: int, step: int, *arguments: Tensor | float) -> None:
-    """Call a loop on ranges of 0..count, each a multiple of ``step``, in torch's threads."""
-    kernel = _compiled(loop)
+    """Compile a loop and call it as :func:`spread` does."""
+    spread(_compiled(loop), count, step, *arguments)
+
+
+def spread(kernel: Loop, count: int, step: int, *arguments: Tensor | float) -> None:
+    """Call a compiled loop on ranges of 0..count, multiples of ``step``, in torch's threads."""
     arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in arguments]
     threads = torch.get_num_threads()
     blocks = -(-count // step)

@@ -16,15 +16,16 @@ boundary before edges, edges in their order. Messages are multiplied and compare
 precision (double for float64), from left to right as written, so that every implementation finds
 the same winner.
 
-:func:`aggregate` has several implementations, equal up to rounding; tests hold them to it:
-:mod:`.paths_reference` in plain PyTorch, :mod:`.paths_cuda` for a GPU with Triton.
+:func:`aggregate` has three implementations, equal up to rounding; tests hold them to it:
+:mod:`.paths_reference` in plain PyTorch, :mod:`.paths_cuda` for a GPU with Triton,
+:mod:`.paths_cpu` for a CPU with numba (``pip install 'npugraph[fast]'``).
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from npugraph.kernels import paths_cuda, paths_reference
+from npugraph.kernels import paths_cpu, paths_cuda, paths_reference
 from npugraph.kernels.paths_edges import Edges
 from npugraph.kernels.paths_reference import degrees
 
@@ -73,4 +74,6 @@ def aggregate(
         return paths_reference.aggregate(*given)
     if paths_cuda.usable(edges, states, relations, query):
         return paths_cuda.aggregate(*given, deterministic)
+    if paths_cpu.usable(edges, states, relations, query):
+        return paths_cpu.aggregate(*given)
     return paths_reference.aggregate(*given)
