@@ -9,7 +9,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types docs unit bench-smoke bench-ranking recipe-docs audit-docs results-docs world clean
+.PHONY: help install demo test lint types docs unit bench-smoke bench-ranking recipe-docs audit-docs results-docs formats-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,9 @@ audit-docs: $(INSTALLED) ## Put the tables of docs/audit.md in place again from 
 
 results-docs: $(INSTALLED) ## Write docs/results.md, docs/results/ and the figures again from the bench's results.
 	$(BIN)/python scripts/build_results_docs.py
+
+formats-docs: $(INSTALLED) ## Write docs/formats.md again from the schemas.
+	$(BIN)/python scripts/build_formats_docs.py
 
 world: $(INSTALLED) ## Build the bundled graph again from its source package.
 	$(BIN)/python scripts/build_world_graph.py
