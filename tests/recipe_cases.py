@@ -42,6 +42,7 @@ COMPGCN |= {"dropout": 0.05, "hidden_dropout": 0.05}
 CONVE = {"height": 4, "filters": 4, "kernel": 3, "feature_dropout": 0.05, "decoder_dropout": 0.05}
 NPU = {**DRAWN, "epochs": 25, "batch_size": 32, "hidden": 16, "warmup": 10, "neighbours": 6}
 NPU |= {"dropout": 0.0, "hidden_dropout": 0.0, "init_scale": 0.5}
+PATHS = {"d": 8, "layers": 3, "epochs": 6, "learning_rate": 0.02, "epoch_share": 0.7}
 # From some starts the two perceptrons only learn which half of the graph an answer is in.
 PERCEPTRON = 0.2
 CASES = {
@@ -83,6 +84,8 @@ CASES = {
     "npugraph/bilinear": RecipeCase("npugraph/bilinear", NPU),
     "complex-n3": RecipeCase("complex-n3", FAST),
     "complex-n3, drawn": RecipeCase("complex-n3", {**FAST, "negatives": 16, "share": 8}),
+    "path": RecipeCase("path", PATHS),
+    "path, pairs hidden": RecipeCase("path", {**PATHS, "hide_pair_share": 0.5, "answers": 1}),
     "inverse-rule": RecipeCase("inverse-rule"),
     # At chance by definition: it need not beat itself.
     "random": RecipeCase("random", mrr=0.0),

@@ -19,7 +19,14 @@ from npugraph.scorers import Scorer
 
 
 class Model(nn.Module, ABC):
-    """Scores facts by id: an encoder makes representations, a subclass compares them."""
+    """Scores facts by id: an encoder makes representations, a subclass compares them.
+
+    Attributes:
+        hides_stored: a fact that the model stores as evidence is scored without itself, so its
+            score is not the entry of ``score_all``.
+    """
+
+    hides_stored = False
 
     def __init__(self, encoder: Encoder, num_entities: int, num_relations: int) -> None:
         """Keep the encoder and the sizes."""
@@ -59,6 +66,10 @@ class Model(nn.Module, ABC):
             self._frozen = entities, relations
         return entities, relations
 
+    def kinds_of(self, facts: Tensor) -> dict[str, Tensor]:
+        """Return masks [n] of facts [n, 3] whose validation figures are logged apart, by name."""
+        return {}
+
     @abstractmethod
     def score(self, facts: Tensor) -> Tensor:
         """Score facts [n, 3]: [n], without gradients; higher is more plausible."""
@@ -74,7 +85,7 @@ class Model(nn.Module, ABC):
     def score_as(self, facts: Tensor, side: Side) -> Tensor:
         """Score facts [n, 3] as answers to the question for their ``side``: [n].
 
-        It is the entry of ``score_all`` that belongs to the fact.
+        It is the entry of ``score_all`` that belongs to the fact, unless ``hides_stored``.
         """
         return self.score(facts)
 

@@ -22,6 +22,7 @@ from npugraph.recipes.origin import (
     split_path,
     unknown_recipe,
 )
+from npugraph.recipes.path import PATH
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.random import RANDOM
 from npugraph.recipes.rgcn import RGCN
@@ -48,6 +49,7 @@ RECIPES: dict[str, Recipe] = {
         NPUGRAPH,
         *VARIANTS,
         COMPLEX_N3,
+        PATH,
         INVERSE_RULE,
         RANDOM,
     )

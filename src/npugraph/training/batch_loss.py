@@ -46,6 +46,10 @@ class Training(nn.Module, ABC):
         """Return what the optimiser trains, in groups with options of their own."""
         return [{"params": list(self.parameters())}]
 
+    def step_share(self, done: float) -> float:
+        """Return the share of the step size that is left when ``done`` of all steps are taken."""
+        return 1.0
+
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
         """Prepare epoch ``epoch`` (from 1); tell whether the loss works on other tensors now."""
         return False

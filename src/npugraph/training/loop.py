@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -102,7 +102,8 @@ def train(
     while not progress.finished:
         started = time.perf_counter()
         epoch = progress.epoch + 1
-        for rows in begin_epoch(epoch, training, optimizer, settings, recorder):
+        batches = begin_epoch(epoch, training, optimizer, settings, recorder)
+        for rows in with_step_size(batches, epoch, training, optimizer, settings):
             if not recorder.replay(rows):
                 with recorder.recording(rows) as batch:
                     loss = training.loss(batch, rng)
@@ -156,14 +157,30 @@ def _set_step_size(
 ) -> bool:
     """Take a tenth of the step size from ``decay_at`` on; tell whether the optimiser is fresh."""
     first = int(settings.decay_at * settings.epochs) + 1
-    if settings.decay_at == 0 or epoch < first:
-        return False
-    if epoch == first:
+    small = settings.decay_at > 0 and epoch >= first
+    fresh = small and epoch == first
+    if fresh:
         # Not state.clear(): older releases of torch give Adagrad its state when it is made.
         optimizer.load_state_dict(make_optimizer(training, settings).state_dict())
     for group in optimizer.param_groups:
-        group["lr"] = group["initial_lr"] / 10
-    return epoch == first
+        group["lr"] = group["initial_lr"] / 10 if small else group["initial_lr"]
+    return fresh
+
+
+def with_step_size(
+    batches: Sequence[Tensor],
+    epoch: int,
+    training: Training,
+    optimizer: torch.optim.Optimizer,
+    settings: TrainSettings,
+) -> Iterator[Tensor]:
+    """Yield the batches of an epoch, each with the share of the step size that is left for it."""
+    sizes = [group["lr"] for group in optimizer.param_groups]
+    for before, rows in enumerate(batches):
+        done = (epoch - 1 + before / len(batches)) / settings.epochs
+        for group, size in zip(optimizer.param_groups, sizes, strict=True):
+            group["lr"] = size * training.step_share(done)
+        yield rows
 
 
 def _mean_loss(total: Tensor, count: int, epoch: int) -> float:
@@ -194,25 +211,32 @@ def _validate(
     else:
         progress.bad_validations += 1
     return {
-        "valid_mrr": metrics["mrr"],
-        "valid_hits@10": metrics["hits@10"],
+        **{f"valid_{name}": value for name, value in metrics.items()},
         "best_mrr": progress.best_mrr,
         "validation_seconds": round(time.perf_counter() - started, 4),
     }
 
 
 def validation_metrics(system: Model, splits: Splits, settings: TrainSettings) -> dict[str, float]:
-    """Rank (a seeded sample of) the validation facts; the test facts are not looked at."""
+    """Rank (a seeded sample of) the validation facts; the test facts are not looked at.
+
+    Returns:
+        ``mrr``, ``hits@10`` and the ``mrr`` of every kind of facts that the system tells apart.
+    """
     facts = splits.valid.facts
     if 0 < settings.valid_facts < len(facts):
         chosen = torch.randperm(len(facts), generator=generator(settings.seed, "valid"))
         facts = facts[chosen[: settings.valid_facts]]
+    facts = facts.to(system.device)
     known = torch.cat([splits.train.facts, splits.valid.facts])
     ranks = rank(
         system.score_all,
-        facts.to(system.device),
+        facts,
         splits.num_entities,
         splits.num_relations,
         {"seen": known},
     )
-    return ranks.metrics("seen")
+    found = {name: ranks.metrics("seen")[name] for name in ("mrr", "hits@10")}
+    for name, mask in system.kinds_of(facts).items():
+        found[f"mrr_{name}"] = ranks.metrics("seen", where=mask.cpu().numpy())["mrr"]
+    return found

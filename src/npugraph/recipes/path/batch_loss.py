@@ -1,0 +1,130 @@
+"""How a batch of questions becomes a loss: their own facts are hidden while they are asked."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from npugraph.graph import KnowledgeGraph
+from npugraph.recipes.path.known import both_ways
+from npugraph.recipes.path.model import NOT_THERE, PathModel
+from npugraph.seeds import generator
+from npugraph.training.batch_loss import Training
+
+Schedule = Literal["constant", "linear"]
+
+
+class PathTraining(Training):
+    """Asks every stored fact in both directions, against all entities but its other answers.
+
+    Facts with the same question may share it: an item is a question with at most ``answers`` of
+    its facts. A pass goes over every item once, in a seeded order that is drawn anew for each
+    pass; an epoch goes on where the last one ended, over ``epoch_share`` of the items.
+
+    While a batch is asked, the edges of its own facts are hidden; for ``hide_pair_share`` of
+    the facts, all edges between the two ends; and of the other edges a share of ``edge_dropout``.
+    """
+
+    system: PathModel
+    pair: Tensor
+    asked: Tensor
+    items: Tensor
+
+    def __init__(
+        self,
+        system: PathModel,
+        train: KnowledgeGraph,
+        *,
+        answers: int = 1,
+        epoch_share: float = 1.0,
+        hide_pair_share: float = 0.0,
+        edge_dropout: float = 0.0,
+        schedule: Schedule = "linear",
+        seed: int = 0,
+    ) -> None:
+        """Train on the distinct facts of a graph."""
+        super().__init__(system, system.stored.facts())
+        self.answers = answers
+        self.hide_pair_share = hide_pair_share
+        self.edge_dropout = edge_dropout
+        self.schedule = schedule
+        self.seed = seed
+        pair = torch.searchsorted(system.pairs, system.pair_of(self.facts))
+        self.register_buffer("pair", pair, persistent=False)
+        asked = both_ways(self.facts, train.num_relations)
+        self.register_buffer("asked", asked, persistent=False)
+        first = self._pass(0)
+        self.per_epoch = max(1, round(epoch_share * len(first)))
+        self.register_buffer("items", first[: self.per_epoch].clone(), persistent=False)
+        counts = system.known.count(*asked[first[:, 0], :2].unbind(1))
+        # The most answers that a batch of so many items can have; it stays on the CPU.
+        self.most_answers = counts.sort(descending=True).values.cumsum(0).tolist()
+
+    def num_items(self) -> int:
+        """Return how many questions one epoch asks."""
+        return self.per_epoch
+
+    def step_share(self, done: float) -> float:
+        """Let the step size fall in a straight line to 0, or stay as it is."""
+        return 1.0 - done if self.schedule == "linear" else 1.0
+
+    def _pass(self, number: int) -> Tensor:
+        """Return the items of a pass: int64 [items, answers], rows of ``asked``, -1 for none."""
+        asked = self.asked.cpu()
+        rng = generator(self.seed, "pass", number)
+        order = torch.randperm(len(asked), generator=rng)
+        question = asked[order, 0] * (2 * self.system.num_relations) + asked[order, 1]
+        by_question = torch.argsort(question, stable=True)
+        order, question = order[by_question], question[by_question]
+        _, count = torch.unique_consecutive(question, return_counts=True)
+        within = torch.arange(len(order)) - (count.cumsum(0) - count).repeat_interleave(count)
+        column = within % self.answers
+        row = (column == 0).long().cumsum(0) - 1
+        items = torch.full((int(row[-1]) + 1, self.answers), -1)
+        items[row, column] = order
+        return items[torch.randperm(len(items), generator=rng)]
+
+    def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
+        """Take the next items; those of an epoch follow from its number alone."""
+        begin, whole = (epoch - 1) * self.per_epoch, len(self.most_answers)
+        chosen = self._pass(begin // whole)[begin % whole :][: self.per_epoch]
+        if len(chosen) < self.per_epoch:
+            rest = self._pass(begin // whole + 1)[: self.per_epoch - len(chosen)]
+            chosen = torch.cat([chosen, rest])
+        self.items.copy_(chosen)
+        return False
+
+    def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the mean over the facts of ``-log(e^s / (e^s + sum of e^s' over new s'))``."""
+        items = self.items[rows]
+        there = items >= 0
+        items = torch.where(there, items, items[:, :1])
+        start, query = self.asked[items[:, 0], :2].unbind(1)
+        answer = self.asked[items, 2]
+        scores = self.system(start, query, self._weights(items, rng))
+        # On a GPU nothing waits for the number of answers; on a CPU it is there at once.
+        most = self.most_answers[len(rows) - 1] if rows.is_cuda else None
+        known = self.system.known.mask(start, query, most)
+        others = scores.masked_fill(known, NOT_THERE).logsumexp(1, keepdim=True)
+        losses = softplus(others - scores.gather(1, answer))
+        return (losses * there).sum() / there.sum()
+
+    def _weights(self, items: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the weight of every edge while these items [b, answers] are asked."""
+        own = items.flatten() % len(self.facts)
+        hidden = torch.zeros(len(self.facts), dtype=torch.bool, device=own.device)
+        if self.hide_pair_share > 0:
+            chosen = torch.rand(len(own), generator=rng, device=own.device) < self.hide_pair_share
+            none = len(self.system.pairs)
+            pairs = torch.zeros(none + 1, dtype=torch.bool, device=own.device)
+            pairs.index_fill_(0, torch.where(chosen, self.pair[own], none), True)
+            hidden = pairs[self.pair]
+        hidden.index_fill_(0, own, True)
+        weight = (~hidden)[self.system.edges.fact]
+        if self.edge_dropout > 0:
+            kept = torch.rand(len(weight), generator=rng, device=own.device) >= self.edge_dropout
+            weight = weight & kept
+        return weight.float()

@@ -1,0 +1,332 @@
+"""The path model: it judges an answer by the paths that lead to it, and has no entity vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, layer_norm, linear, softplus
+
+from npugraph.encoders import Encoder
+from npugraph.graph import SIDES, Side, TripleIndex
+from npugraph.kernels.paths import Edges, aggregate, degrees
+from npugraph.model import Model
+from npugraph.recipes.path.known import KnownAnswers, both_ways
+from npugraph.seeds import generator
+
+# Bytes that the questions of one pass without gradients may take.
+CPU_BUDGET = 64 * 2**20
+GPU_BUDGET = 4 * 2**30
+# Numbers per entity, question and coordinate that a pass without gradients holds at once: the
+# state, its four features, their three sums, what is made of them.
+PASS_NUMBERS = 14
+# The score of an entity that is no candidate; its exponential is 0, and so is its gradient.
+NOT_THERE = -1e30
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a path model says of facts, one row per side that was asked for: [sides, n] each.
+
+    Attributes:
+        raw: the score.
+        among_all: logarithm of its share in a softmax over all entities.
+        among_new: the same, without the other answers that are stored.
+    """
+
+    raw: Tensor
+    among_all: Tensor
+    among_new: Tensor
+
+
+class QueryVectors(Encoder):
+    """One vector per relation and direction; entities have none."""
+
+    def __init__(self, num_entities: int, vectors: Tensor) -> None:
+        """Start from the vectors [2R, d]."""
+        super().__init__()
+        self.num_entities = num_entities
+        self.relations = nn.Parameter(vectors)
+
+    def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return (nothing [E, 0], the query vectors [2R, d]); they hold no evidence to hide."""
+        return self.relations.new_empty(self.num_entities, 0), self.relations
+
+
+def even(shape: tuple[int, ...], inputs: int, rng: torch.Generator) -> nn.Parameter:
+    """Draw weights evenly from +-1 / sqrt(inputs)."""
+    return nn.Parameter((torch.rand(shape, generator=rng) * 2 - 1) / inputs**0.5)
+
+
+class PathLayer(nn.Module):
+    """One step along the edges: what the messages are multiplied by, and what is made of them.
+
+    Attributes:
+        edge_weight, edge_bias: map a query's vector to the vectors of the 2R edge relations.
+        feature_weight: [3d, 4d], mean, max, min and std to one sum per degree scale.
+        state_weight, state_bias: [d, d] and [d], the state's own part.
+        norm_weight, norm_bias: [d] each, of the layer norm.
+    """
+
+    def __init__(self, d: int, num_relations: int, rng: torch.Generator) -> None:
+        """Draw the weights of a layer; ``num_relations`` is 2R, both directions."""
+        super().__init__()
+        self.edge_weight = nn.Parameter(torch.randn(num_relations * d, d, generator=rng) / d**0.5)
+        self.edge_bias = even((num_relations * d,), d, rng)
+        self.feature_weight = even((3 * d, 4 * d), 4 * d, rng)
+        self.state_weight = even((d, d), d, rng)
+        self.state_bias = even((d,), d, rng)
+        self.norm_weight = nn.Parameter(torch.ones(d))
+        self.norm_bias = nn.Parameter(torch.zeros(d))
+
+    def edge_vectors(self, query: Tensor) -> Tensor:
+        """Return the vectors of the edge relations for query vectors [B, d]: [2R, B, d]."""
+        made = linear(query, self.edge_weight, self.edge_bias)
+        shape = (len(query), len(self.edge_bias) // query.shape[1], query.shape[1])
+        return made.view(shape).transpose(0, 1).contiguous()
+
+    def dense(self, kind: torch.dtype) -> tuple[Tensor, ...]:
+        """Return the weights of the dense part; products are taken in ``kind``, the norm is not."""
+        low = (self.feature_weight, self.state_weight, self.state_bias)
+        return (*(weight.to(kind) for weight in low), self.norm_weight, self.norm_bias)
+
+
+def next_states(
+    features: Tensor,
+    states: Tensor,
+    scale: Tensor,
+    feature_weight: Tensor,
+    state_weight: Tensor,
+    state_bias: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+) -> Tensor:
+    """Return the states [N, B, d] after a layer: ``x + relu(norm(sum_k s_k W_k f + V x + b))``.
+
+    The features f [N, B, 4, d] are multiplied by the three blocks W_k before the degree scales
+    s_k [N, 3]: a third of the work of a product with all twelve scaled features.
+    """
+    d = states.shape[-1]
+    sums = linear(features.flatten(2), feature_weight).view(*states.shape[:2], 3, d)
+    made = (sums * scale.to(sums.dtype)[:, None, :, None]).sum(2)
+    made = made + linear(states, state_weight, state_bias)
+    normed = layer_norm(made.to(norm_weight.dtype), (d,), norm_weight, norm_bias)
+    return states + torch.relu(normed).to(states.dtype)
+
+
+class PathModel(Model):
+    """Scores an entity by the messages that reach it from where the question starts.
+
+    The question (h, r, ?) puts the query's vector at h; every layer passes messages
+    ``state[source] * relation vector`` along the edges of the training facts, in both directions,
+    and a perceptron scores [state, query vector] of every entity (after Zhu et al. 2021). The
+    question (?, r, t) is (t, r + R, ?).
+
+    A stored fact that is scored as a fact is no evidence for itself: its own edges are hidden.
+    Stored facts have fixed groups, drawn once, and a group is hidden as a whole while one of its
+    facts is scored, so that the score of a fact does not depend on what is scored beside it.
+    """
+
+    pairs: Tensor
+    shuffled: Tensor
+    hides_stored = True
+    reciprocal = True
+
+    def __init__(
+        self,
+        facts: Tensor,
+        num_entities: int,
+        num_relations: int,
+        *,
+        d: int = 32,
+        layers: int = 6,
+        group_size: int = 64,
+        half: bool = False,
+        compiled: bool = False,
+        deterministic: bool = True,
+        seed: int = 0,
+    ) -> None:
+        """Make a model of the paths along facts [n, 3].
+
+        Args:
+            facts: what serves as edges; repeated facts count once.
+            num_entities: E.
+            num_relations: R.
+            d: numbers per state.
+            layers: the longest path.
+            group_size: about how many stored facts are hidden together when they are scored.
+            half: keep states in bfloat16 on a GPU.
+            compiled: compile the dense part of a layer.
+            deterministic: on a GPU, add up gradients in one order.
+            seed: weights and groups follow from it.
+        """
+        rng = generator(seed, "init")
+        vectors = torch.randn(2 * num_relations, d, generator=rng)
+        super().__init__(QueryVectors(num_entities, vectors), num_entities, num_relations)
+        self.layers = nn.ModuleList(PathLayer(d, 2 * num_relations, rng) for _ in range(layers))
+        self.state_part = even((2 * d, d), 2 * d, rng)
+        self.query_part = even((2 * d, d), 2 * d, rng)
+        self.hidden_bias = even((2 * d,), 2 * d, rng)
+        self.answer = even((1, 2 * d), 2 * d, rng)
+        self.d = d
+        self.half_states = half
+        self.deterministic = deterministic
+        self.group_size = group_size
+        self.stored = TripleIndex(facts, num_entities, num_relations)
+        self.known = KnownAnswers(facts, num_entities, num_relations)
+        self.edges = Edges.of(self.stored.facts(), num_entities, num_relations)
+        self.register_buffer(
+            "pairs", torch.unique(self.pair_of(self.stored.facts())), persistent=False
+        )
+        # Group g of stored facts is shuffled[g::number of groups].
+        shuffled = torch.randperm(len(self.stored), generator=generator(seed, "groups"))
+        self.register_buffer("shuffled", shuffled, persistent=False)
+        self.next_states = torch.compile(next_states) if compiled else next_states
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+        # Behind .to() and the like: the edges go where the weights go.
+        super()._apply(*args, **kwargs)
+        if self.edges.source.device != self.device:
+            self.edges = self.edges.to(self.device)
+            self.stored = self.stored.to(self.device)
+            self.known = self.known.to(self.device)
+        return self
+
+    @property
+    def state_dtype(self) -> torch.dtype:
+        """What states are kept in: bfloat16 on a GPU where asked for, else as the weights."""
+        kept = self.answer.dtype
+        return torch.bfloat16 if self.half_states and self.device.type == "cuda" else kept
+
+    def weights_without(self, hidden: Tensor) -> Tensor:
+        """Return the weights [edges] with 0 for both edges of the stored facts ``hidden`` [m]."""
+        keep = torch.ones(len(self.stored), dtype=torch.bool, device=hidden.device)
+        return keep.index_fill_(0, hidden, False)[self.edges.fact].float()
+
+    def forward(self, start: Tensor, query: Tensor, weight: Tensor) -> Tensor:
+        """Score every entity as the answer of questions [B], with gradients: [B, E].
+
+        Args:
+            start: the entity each question starts from, int64 [B].
+            query: its relation, int64 [B]; r + R asks for a head.
+            weight: of every edge, [edges]; 0: the edge is not there.
+        """
+        # Precision is this model's own affair: what is kept small is chosen by hand.
+        with torch.autocast(start.device.type, enabled=False):
+            vectors = embedding(query, self.represent()[1])
+            states = self._states(start, vectors, weight)
+            return self._answers(states, vectors)
+
+    def _states(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
+        """Return the states [E, B, d] after the last layer."""
+        kind, count = self.state_dtype, len(start)
+        scale = degree_scales(degrees(weight, self.edges).to(vectors.dtype))
+        first = vectors.to(kind)
+        place = (start, torch.arange(count, device=start.device))
+        states = first.new_zeros(self.num_entities, count, self.d).index_put(place, first)
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, PathLayer)
+            features = aggregate(
+                states,
+                layer.edge_vectors(vectors).to(kind),
+                start,
+                first,
+                weight,
+                self.edges,
+                from_start=number == 0,
+                deterministic=self.deterministic,
+            )
+            states = self.next_states(features, states, scale, *layer.dense(kind))
+        return states
+
+    def _answers(self, states: Tensor, vectors: Tensor) -> Tensor:
+        """Return the perceptron's scores [B, E]; the query's part is computed once."""
+        kind = states.dtype
+        asked = linear(vectors, self.query_part, self.hidden_bias).to(kind)
+        hidden = torch.relu(linear(states, self.state_part.to(kind)) + asked)
+        # In full precision, or answers tie; without a bias, which the softmax would not feel.
+        return linear(hidden.to(vectors.dtype), self.answer).squeeze(-1).t()
+
+    def pair_of(self, facts: Tensor) -> Tensor:
+        """Return a number for the two ends of each fact [n, 3], whichever comes first: [n]."""
+        low, high = facts[:, [0, 2]].aminmax(dim=1)
+        return low * self.num_entities + high
+
+    def kinds_of(self, facts: Tensor) -> dict[str, Tensor]:
+        """Tell facts [n, 3] whose ends are linked by a stored fact from those whose are not."""
+        linked = torch.isin(self.pair_of(facts), self.pairs)
+        return {"linked": linked, "unlinked": ~linked}
+
+    @torch.no_grad()
+    def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
+        """Score every entity as the missing ``side`` of queries [q], nothing hidden: [q, E]."""
+        weight = torch.ones(len(self.edges), device=known.device)
+        query = relation if side == "tail" else relation + self.num_relations
+        step = self.questions_per_pass()
+        parts = zip(torch.split(known, step), torch.split(query, step), strict=True)
+        return torch.cat([self(start, asked, weight) for start, asked in parts])
+
+    def questions_per_pass(self) -> int:
+        """Return how many questions fit the memory of one pass without gradients."""
+        budget = GPU_BUDGET if self.device.type == "cuda" else CPU_BUDGET
+        each = PASS_NUMBERS * self.num_entities * self.d * self.state_dtype.itemsize
+        return max(1, min(256, budget // each))
+
+    @torch.no_grad()
+    def score(self, facts: Tensor) -> Tensor:
+        """Score facts [n, 3], own edges hidden where stored: [n], the mean of both directions."""
+        return self.judge(facts).raw.mean(0)
+
+    @torch.no_grad()
+    def score_as(self, facts: Tensor, side: Side) -> Tensor:
+        """Score facts [n, 3] as answers to the question for their ``side``: [n].
+
+        Facts that are not stored get the entry of ``score_all``. Stored ones get what it would be
+        without the edges of their group.
+        """
+        return self.judge(facts, (side,)).raw[0]
+
+    @torch.no_grad()
+    def judge(self, facts: Tensor, sides: Sequence[Side] = SIDES) -> Judged:
+        """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``."""
+        # One of the two blocks for each side: the facts, and the facts reversed.
+        blocks = both_ways(facts, self.num_relations).view(2, len(facts), 3)
+        asked = torch.stack([blocks[SIDES.index(side)] for side in sides])
+        out = self.answer.new_empty(3, len(sides), len(facts))
+        step = max(1, self.questions_per_pass() // len(sides))
+        for group, rows in self._by_group(facts):
+            weight = self.weights_without(group)
+            for part in torch.split(rows, step):
+                found = self._judge(asked[:, part].flatten(0, 1), weight)
+                out[:, :, part] = found.view(3, len(sides), len(part))
+        return Judged(*out)
+
+    def _judge(self, asked: Tensor, weight: Tensor) -> Tensor:
+        """Return score and both logarithms of answers [m, 3] to questions for a tail: [3, m]."""
+        start, query, answer = asked.unbind(1)
+        scores = self(start, query, weight)
+        own = scores.gather(1, answer.unsqueeze(1)).squeeze(1)
+        among_all = own - scores.logsumexp(1)
+        not_new = self.known.mask(start, query).scatter_(1, answer.unsqueeze(1), True)
+        others = scores.masked_fill(not_new, NOT_THERE).logsumexp(1)
+        return torch.stack([own, among_all, -softplus(others - own)])
+
+    def _by_group(self, facts: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the stored facts [m] to hide and the rows [k] of ``facts`` to score meanwhile."""
+        place = self.stored.places(facts)
+        groups = -(-len(self.stored) // self.group_size)
+        group = torch.where(place < 0, -1, self.shuffled.argsort()[place] % groups)
+        order = torch.argsort(group, stable=True)
+        found, counts = torch.unique(group, return_counts=True)
+        for number, rows in zip(found.tolist(), torch.split(order, counts.tolist()), strict=True):
+            yield self.shuffled[number::groups] if number >= 0 else self.shuffled[:0], rows
+
+
+def degree_scales(degree: Tensor) -> Tensor:
+    """Return the three scales of each entity's features, [N, 3]: 1, log-degree / mean, inverse."""
+    log = torch.log(degree + 1)
+    relative = log / log.mean()
+    return torch.stack([torch.ones_like(relative), relative, 1 / relative.clamp_min(1e-2)], 1)

@@ -1,0 +1,96 @@
+"""path: paths between the two ends of a fact, and nothing learned by heart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npugraph.errors import SettingsError
+from npugraph.graph import KnowledgeGraph
+from npugraph.recipes.base import Choices, LogRange, Range, Recipe
+from npugraph.recipes.path.batch_loss import PathTraining, Schedule
+from npugraph.recipes.path.model import PathModel
+from npugraph.settings import TrainSettings, setting
+
+
+@dataclass(frozen=True)
+class PathSettings(TrainSettings):
+    """Settings of path; the defaults suit graphs of some thousand facts on a CPU."""
+
+    d: int = setting(8, "numbers per entity and question", low=1)
+    layers: int = setting(4, "the longest path", low=1)
+    answers: int = setting(4, "facts with the same question that share one pass, at most", low=1)
+    hide_pair_share: float = setting(
+        0.0, "share of a batch's facts whose ends lose every edge between them", low=0, high=1
+    )
+    edge_dropout: float = setting(0.3, "share of the edges left out in a step", low=0, high=1)
+    epoch_share: float = setting(
+        1.0, "share of the questions that one epoch asks", low=1e-6, high=1
+    )
+    deterministic: bool = setting(True, "on a GPU, add up gradients in one order")
+    compiled: bool = setting(False, "compile the dense part of a layer; for GPUs")
+    epochs: int = setting(6, "epochs; each asks epoch_share of the questions", low=1)
+    batch_size: int = setting(32, "questions per step", low=1)
+    learning_rate: float = setting(0.01, "step size at the start", low=0)
+    schedule: Schedule = setting("linear", "the step size stays constant or falls to 0 linearly")
+    validate_every: int = setting(1, "epochs between validations and checkpoints", low=1)
+    precision: Literal["float32", "tf32", "bf16"] = setting(
+        "float32", "arithmetic on a GPU; with bf16 states are kept in 16 bits"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be recorded."""
+        super().__post_init__()
+        if self.cuda_graph:
+            raise SettingsError(
+                "cuda_graph=true: a step of path cannot be recorded, for its step size changes; "
+                "set cuda_graph=false."
+            )
+
+
+def build(settings: PathSettings, train: KnowledgeGraph) -> PathTraining:
+    """Make the model of the paths along the training facts, and its training."""
+    system = PathModel(
+        train.facts,
+        train.num_entities,
+        train.num_relations,
+        d=settings.d,
+        layers=settings.layers,
+        group_size=settings.batch_size,
+        half=settings.precision == "bf16",
+        compiled=settings.compiled,
+        deterministic=settings.deterministic,
+        seed=settings.seed,
+    )
+    return PathTraining(
+        system,
+        train,
+        answers=settings.answers,
+        epoch_share=settings.epoch_share,
+        hide_pair_share=settings.hide_pair_share,
+        edge_dropout=settings.edge_dropout,
+        schedule=settings.schedule,
+        seed=settings.seed,
+    )
+
+
+PATH = Recipe(
+    name="path",
+    summary="Messages along the paths of a question; no entity vectors, nothing by heart.",
+    source="Zhu et al.: Neural Bellman-Ford Networks (NeurIPS 2021)",
+    settings=PathSettings,
+    build=build,
+    parts={
+        "encoder": "messages from where the question starts, along facts in both directions",
+        "scorer": "perceptron on the state and the query",
+        "sampler": "every entity; the other stored answers are left out",
+        "objective": "softmax over the entities, own facts hidden",
+    },
+    space={
+        "learning_rate": LogRange(1e-3, 3e-2),
+        "d": Choices((8, 16, 32)),
+        "layers": Choices((3, 4, 6)),
+        "edge_dropout": Range(0.0, 0.5),
+        "hide_pair_share": Choices((0.0, 0.5, 1.0)),
+    },
+)
