@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from doc_files import (
     paragraph,
     write,
 )
+from npugraph.bench.layout import Table
 from npugraph.bench.paper import printed
 from npugraph.bench.paper.claims import MRR, Finding, Measured, findings
 from npugraph.bench.paper.figures import Drawing, make_figures, write_figures
@@ -57,14 +59,15 @@ in the folder [results](results):
   and the command that runs it again;
 - [claims.csv](results/claims.csv): every verdict with the figures behind it;
 - [impossible.csv](results/impossible.csv): entries of the paper that cannot be;
-- one page for each plan, linked below, with both filters, noise, calibration, cost, p values."""
+- [tables.html](results/tables.html): the tables of all plans, with both filters, noise,
+  calibration, cost and p values."""
 MAIN = """\
 ## The main table: MRR at rate 0.3
 
 Mean ± standard deviation over three seeds; without ± it is one seed. The filter is the perturbed
 one, which the paper's figures go with: it leaves removed true facts among the candidates
-([protocol](protocol.md)). Under the clean filter, the honest one, all figures are higher; the pages
-of the plans have both. Twitter-ego is **another graph** than the paper's, which is not public: only
+([protocol](protocol.md)). Under the clean filter, the honest one, all figures are higher;
+tables.html has both. Twitter-ego is **another graph** than the paper's, which is not public: only
 the order of systems may be compared. † cannot be (see impossible.csv)."""
 RATES = """\
 ## By rate: MRR on {graph}
@@ -95,14 +98,15 @@ rank correlation and the share of variance are our readings of the paper's words
 
 def plans_section(found: Everything) -> str:
     """Return what was run: a line per plan."""
-    lines = []
+    lines, block = [], 1
     for plan in found.plans:
-        state = make_table(plan, found.results, found.costs).state
-        lines.append([f"[{plan.name}](results/{plan.name}.html)", plan.title, state])
+        table = make_table(plan, found.results, found.costs)
+        lines.append([f"[{plan.name}](results/tables.html#b{block})", plan.title, table.state])
+        block += len(table.blocks)
     sources = [line.get("source") for line in found.results.values() if line["status"] == "done"]
     about = f"Numeric sources of all finished cells: {named(sources) or 'none'}."
-    table = grid(("plan", "what", "state"), lines)
-    return f"## What was run\n\n{table}\n\n{paragraph(about)}"
+    shown_plans = grid(("plan", "what", "state"), lines)
+    return f"## What was run\n\n{shown_plans}\n\n{paragraph(about)}"
 
 
 def main_section(measured: Measured) -> str:
@@ -322,6 +326,18 @@ def cells_csv(found: Everything) -> str:
     return csv_text(columns, lines)
 
 
+def all_tables(found: Everything) -> Table:
+    """Return the tables of all plans as one."""
+    made = [make_table(plan, found.results, found.costs) for plan in found.plans]
+    blocks = [
+        replace(block, title=f"{table.name}: {block.title}")
+        for table in made
+        for block in table.blocks
+    ]
+    state = " ".join(f"{table.name}: {table.state}" for table in made)
+    return Table("results", "All tables", state, tuple(blocks))
+
+
 def files(found: Everything) -> dict[Path, str]:
     """Return what stands in the folder beside the page, by path."""
     claims = [vars(finding) for finding in findings(found.rows)]
@@ -339,9 +355,8 @@ def files(found: Everything) -> dict[Path, str]:
         "cells.csv": cells_csv(found),
         "claims.csv": csv_text(("claim", "where", "verdict", "evidence"), claims),
         "impossible.csv": csv_text(("table", "graph", "rate", "system", "why"), wrong),
+        "tables.html": all_tables(found).html(),
     }
-    for plan in found.plans:
-        made[f"{plan.name}.html"] = make_table(plan, found.results, found.costs).html()
     return {FOLDER / name: text for name, text in made.items()}
 
 

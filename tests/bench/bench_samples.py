@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from npugraph.bench.cell import result_line
 from npugraph.bench.plan import BenchPlan, Cell
 
 Lines = dict[str, dict[str, Any]]
@@ -46,7 +47,7 @@ def chance(cell: Cell, purpose: str) -> float:
 
 
 def made_up(cell: Cell) -> float:
-    """An MRR by the length of the label, falling with the rate, a little different a seed."""
+    """An MRR by the length of the label, falling with the rate, a little different per seed."""
     return 0.15 + 0.01 * len(cell.label) - 0.1 * cell.rate + 0.01 * chance(cell, "mrr")
 
 
@@ -59,17 +60,7 @@ def result(cell: Cell, mrr: float) -> dict[str, Any]:
 
     bayesian = cell.recipe.startswith("npugraph")
     curve = [{"epoch": e, "loss": 1 / e, "valid_mrr": mrr * (1 - 0.8**e)} for e in (1, 2, 4, 8, 16)]
-    return {
-        "key": cell.key,
-        "status": "done",
-        "error": None,
-        "label": cell.label,
-        "note": cell.note,
-        "recipe": cell.recipe,
-        "graph": cell.graph,
-        "rate": cell.rate,
-        "noise": cell.noise,
-        "seed": cell.seed,
+    found = {
         "metrics": {name: metrics(mrr * (1.2 if name == "clean" else 1)) for name in cell.filters},
         "noise_auroc": 0.8 + 0.1 * chance(cell, "auroc") if cell.rate else None,
         "noise_ap": 0.4 if cell.rate else None,
@@ -81,11 +72,8 @@ def result(cell: Cell, mrr: float) -> dict[str, Any]:
         "best_epoch": 16,
         "epochs": 16,
         "curve": curve,
-        "settings": cell.settings,
-        "changes": cell.changes,
-        "data": cell.data,
-        "version": "0",
     }
+    return {**result_line(cell, found), "source": None}
 
 
 def cost(cell: Cell) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Cluster:
                 any; so many processes has a local cluster.
             address: of the cluster, ``auto`` for the one this machine is part of, or ``local``
                 for one on this machine alone that ends with the bench.
-            threads: CPU threads a cell.
+            threads: CPU threads per cell.
         """
         check_ray()
         import ray
@@ -65,7 +65,7 @@ class Cluster:
         resources = ray.cluster_resources()
         share = 0.0 if how.device == "cpu" or not resources.get("GPU") else 1 / how.workers
         self.queue: Any = Queue(actor_options={"num_cpus": 0})
-        # One call a process: what a cell leaves behind goes with it, GPU memory too.
+        # One call per process: what a cell leaves behind goes with it, GPU memory too.
         options = {"num_cpus": threads, "num_gpus": share, "max_calls": 1, "max_retries": 0}
         self.task: Any = ray.remote(**options)(_work)
         self.capacity = capacity(resources, threads, share)

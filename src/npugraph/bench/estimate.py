@@ -87,20 +87,6 @@ def total_seconds(estimates: Sequence[CostEstimate]) -> tuple[float, int]:
     return sum(known), len(estimates) - len(known)
 
 
-def duration(seconds: float) -> str:
-    """Write a time for a person.
-
-    >>> [duration(seconds) for seconds in (9.2, 125, 7500, 200_000)]
-    ['9 s', '2 min 5 s', '2 h 5 min', '55 h 33 min']
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 @dataclass(frozen=True)
 class _Past:
     """A cell that was run: what it was and what it took."""

@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """One system of a part: its name and one item a column."""
+    """One system of a part: its name and one item per column."""
 
     name: str
     items: tuple[Item, ...]
@@ -98,7 +98,7 @@ class Table:
         name: of the plan.
         title: one sentence.
         state: how many cells have run.
-        blocks: one a graph and rate, then one a sweep.
+        blocks: one per graph and rate, then one per sweep.
     """
 
     name: str

@@ -82,7 +82,7 @@ def _words(text: str) -> str:
 
 
 def _commented(commands: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield one command a line, each with its cell in words, the words below each other."""
+    """Yield one command per line, each with its cell in words, the words below each other."""
     listed = list(commands)
     width = max(len(line) for _, line in listed)
     for title, line in listed:
@@ -93,7 +93,7 @@ def _commented(commands: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def to_latex(table: Table) -> str:
-    """Return a table as LaTeX: one floating table a grid; needs the package booktabs."""
+    """Return a table as LaTeX: one floating table per grid; needs the package booktabs."""
     title = _tex(table.title or table.name)
     pieces = [f"% {_comment(table.name)}: {_comment(table.state)} Needs \\usepackage{{booktabs}}."]
     for block in table.blocks:

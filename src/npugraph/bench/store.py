@@ -1,7 +1,7 @@
 """The results of cells: two files of JSON lines in one folder.
 
-    results.jsonl   one line a cell: its figures and all settings; no times, no dates
-    costs.jsonl     one line a cell: seconds, memory, machine, date, and the command that runs it
+    results.jsonl   one line per cell: its figures and all settings; no times, no dates
+    costs.jsonl     one line per cell: seconds, memory, machine, date, and the command that runs it
 
 A line is added when a cell ends. The last line of a key counts, and a line that a kill cut short
 does not. Results hold nothing that changes from one run to the next, so that a plan that was

@@ -1,6 +1,6 @@
 """The process of one cell: python -m npugraph.bench.worker, started by the bench.
 
-It is told its cell by one line of JSON on stdin. On stdout it writes JSON lines: one an epoch, and
+It is told its cell by one line of JSON on stdin. On stdout it writes JSON lines: one per epoch, and
 at the end one with the result and the cost, or with the error. All else goes to stderr. Stdin stays
 open as long as the bench lives: when it ends, so does this process.
 """

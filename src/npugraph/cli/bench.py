@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npugraph.cli.common import JsonOption, emit, say, table
+from npugraph.cli.common import JsonOption, duration, emit, say, table
 from npugraph.cli.output import check_folder, stoppable
 
 if TYPE_CHECKING:
@@ -180,8 +180,6 @@ def _cell_row(item: Any, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_plan(summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    from npugraph.bench.estimate import duration
-
     columns = ("key", "cell", "status", "seconds", "basis")
     shown = [
         {**r, "seconds": "-" if r["seconds"] is None else f"{r['seconds']:,.0f}"} for r in rows
@@ -315,7 +313,7 @@ def _announce(name: str, cells: Sequence[Cell], store: Store, device: str | None
     where = machine(choose_device(device or cells[0].device))
     found = estimates.estimate(cells, store.results(), store.costs(), where)
     seconds, unknown = estimates.total_seconds(found)
-    time = f"about {estimates.duration(seconds)} on one {where}" if unknown < len(cells) else ""
+    time = f"about {duration(seconds)} on one {where}" if unknown < len(cells) else ""
     more = (
         f"{unknown} of unknown length ('npugraph bench plan {name} --measure')" if unknown else ""
     )

@@ -395,17 +395,28 @@ def _swept(measured: Measured, setting: str) -> Iterator[tuple[str, dict[float, 
             yield f"{label}, {_at(graph, rate)}", dict(sorted(rows.items()))
 
 
+def _over_values(
+    claim: str,
+    measured: Measured,
+    setting: str,
+    decide: Callable[[Mapping[float, Mapping[int, float]]], Decision],
+) -> Iterator[Finding]:
+    """Judge the MRR of each sweep over a setting by its figures: value -> seed -> MRR."""
+    for where, rows in _swept(measured, setting):
+        if len(rows) < 2:
+            yield Finding(claim, where, "not run", "")
+            continue
+        shown = ", ".join(f"{row.mean(MRR) or 0.0:.3f} at {value:g}" for value, row in rows.items())
+        holds, sure = decide({value: row.figures(MRR) for value, row in rows.items()})
+        yield Finding(claim, where, _verdict(holds), f"{shown}; {sure}")
+
+
 def more_samples_help(measured: Measured) -> Iterator[Finding]:
     """The paper: performance improves as the number of unlabeled samples increases."""
     claim = "more unlabeled samples K rank better"
-    for where, rows in _swept(measured, "negatives"):
-        means = {k: m for k, row in rows.items() if (m := row.mean(MRR)) is not None}
-        if len(means) < 2:
-            yield Finding(claim, where, "not run", "")
-            continue
-        shown = ", ".join(f"{mean:.3f} at {k:g}" for k, mean in means.items())
-        holds, sure = _is_more(rows[max(means)].figures(MRR), rows[min(means)].figures(MRR))
-        yield Finding(claim, where, _verdict(holds), f"{shown}; {sure}")
+    yield from _over_values(
+        claim, measured, "negatives", lambda by_k: _is_more(by_k[max(by_k)], by_k[min(by_k)])
+    )
 
 
 def time_is_linear(measured: Measured) -> Iterator[Finding]:
@@ -452,15 +463,12 @@ def _seconds_per_epoch(row: Row) -> dict[int, float]:
 
 def alpha_matters_little(measured: Measured) -> Iterator[Finding]:
     """The paper: performance fluctuates a bit with different values of alpha."""
-    claim = "MRR changes by less than a tenth over the values of α"
-    for where, rows in _swept(measured, "alpha"):
-        means = {a: m for a, row in rows.items() if (m := row.mean(MRR)) is not None}
-        if len(means) < 2:
-            yield Finding(claim, where, "not run", "")
-            continue
-        shown = ", ".join(f"{mean:.3f} at {alpha:g}" for alpha, mean in means.items())
-        by_seed = _by_seed({alpha: rows[alpha].figures(MRR) for alpha in means})
+
+    def decide(by_alpha: Mapping[float, Mapping[int, float]]) -> Decision:
+        by_seed = _by_seed(by_alpha)
         changes = {s: 1 - min(f.values()) / max(f.values()) for s, f in by_seed.items()}
         above, sure = _is_above(changes, TENTH)
-        holds = None if above is None else not above
-        yield Finding(claim, where, _verdict(holds), f"{shown}; {sure}")
+        return (None if above is None else not above), sure
+
+    claim = "MRR changes by less than a tenth over the values of α"
+    yield from _over_values(claim, measured, "alpha", decide)

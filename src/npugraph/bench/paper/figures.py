@@ -143,8 +143,9 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
 
 def learning_curves(plan: str, everything: Sequence[Row], drawn: set[str]) -> Iterator[Drawing]:
-    """Draw MRR on validation facts against the epoch: a figure a graph and rate, a line a seed.
+    """Draw MRR on validation facts against the epoch: one figure per graph and rate.
 
+    Every seed has a line.
     Where all cells are ``drawn`` already, in the figure of a plan that shares them, there is none.
     """
     for (graph, rate), compared in blocks(everything).items():
@@ -185,7 +186,7 @@ def _curves(row: Row) -> Iterator[tuple[list[float], list[float]]]:
 
 
 def rate_figures(plan: str, everything: Sequence[Row]) -> Iterator[Drawing]:
-    """Draw MRR against the rate, ours and the paper's side by side: a figure a graph.
+    """Draw MRR against the rate, ours and the paper's side by side: one figure per graph.
 
     Only systems with results at two rates or more. A system is known by its label; where two plans
     have it at one rate, the first one counts.

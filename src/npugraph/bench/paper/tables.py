@@ -282,7 +282,7 @@ def _commands(plan: BenchPlan, shown_rows: Sequence[Row]) -> tuple[tuple[str, st
 
 
 def _sweep(plan: BenchPlan, swept: Sequence[Row]) -> Block:
-    """Lay out one sweep: a line a value of the setting."""
+    """Lay out one sweep: a line per value of the setting."""
     cell = swept[0].first
     assert cell.sweep is not None
     setting = cell.sweep[0]
