@@ -26,6 +26,7 @@ from npugraph.errors import RunError
 from npugraph.fitting import fit
 from npugraph.graph import TripleIndex
 from npugraph.model import Model
+from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings
 from npugraph.training.run_folder import Run
@@ -125,7 +126,7 @@ def _fit_fold(
     resume = folder is not None and (folder / "settings.json").is_file()
     if folder is not None and resume:
         try:
-            Run.open(folder).check_same(settings.recipe, own, splits)
+            Run.open(folder).check_same(get_recipe(settings.recipe).name, own, splits)
         except RunError as error:
             raise RunError(
                 f"{folder} belongs to another graph, or to other folds, settings or seed; repeat "

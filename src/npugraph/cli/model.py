@@ -47,7 +47,9 @@ DeviceOption = Annotated[
 def fit(
     graph: GraphArgument = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make.")] = None,
-    recipe: Annotated[str, typer.Option(help="Which system to train.")] = "complex-n3",
+    recipe: Annotated[
+        str, typer.Option(help="Which system to train: a name, or a .py file.")
+    ] = "complex-n3",
     assignments: SetOption = None,
     settings_file: Annotated[
         Path | None, typer.Option("--settings", help="A JSON file of settings; --set wins.")

@@ -71,8 +71,14 @@ def list_recipes(as_json: JsonOption = False) -> None:
     Example: npugraph recipes list
     """
     from npugraph.recipes import RECIPES
+    from npugraph.recipes.origin import installed
 
     rows = [{"name": name, "summary": recipe.summary} for name, recipe in RECIPES.items()]
+    rows += [
+        {"name": name, "summary": f"Of an installed package: {point.value}"}
+        for name, point in installed().items()
+        if name not in RECIPES
+    ]
     emit(
         "recipes.list",
         {"recipes": rows},
@@ -83,7 +89,7 @@ def list_recipes(as_json: JsonOption = False) -> None:
 
 @recipes.command("show")
 def show_recipe(
-    name: Annotated[str, typer.Argument(help="A name of 'npugraph recipes list'.")],
+    name: Annotated[str, typer.Argument(help="A name of 'npugraph recipes list', or a .py file.")],
     as_json: JsonOption = False,
 ) -> None:
     """Show what a system is, its source, its parts, its settings and what tune searches.
@@ -128,7 +134,9 @@ def tune(
     graph: GraphArgument = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder for study.db, trials.tsv and best.json.")],
-    recipe: Annotated[str, typer.Option(help="Which system to tune.")] = "complex-n3",
+    recipe: Annotated[
+        str, typer.Option(help="Which system to tune: a name, or a .py file.")
+    ] = "complex-n3",
     trials: TrialsOption = 20,
     storage: StorageOption = None,
     assignments: FixOption = None,

@@ -118,7 +118,8 @@ def rotate_scorer(settings: RotateSettings) -> RotatE:
     return RotatE(settings.gamma, unit=math.pi / settings.limit)
 
 
-def _build(settings: AdversarialSettings, scorer: Scorer, train: KnowledgeGraph) -> Training:
+def build_scorer(settings: AdversarialSettings, scorer: Scorer, train: KnowledgeGraph) -> Training:
+    """Put a scorer, uniform candidates and the self-adversarial loss together."""
     sizes = train.num_entities, train.num_relations
     sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
     return adversarial_training(settings, make_system(settings, scorer, train), sampler, train)
@@ -126,17 +127,17 @@ def _build(settings: AdversarialSettings, scorer: Scorer, train: KnowledgeGraph)
 
 def build_distmult(settings: DistMultSettings, train: KnowledgeGraph) -> Training:
     """Put DistMult, uniform candidates and the self-adversarial loss together."""
-    return _build(settings, DistMult(), train)
+    return build_scorer(settings, DistMult(), train)
 
 
 def build_complex(settings: ComplexSettings, train: KnowledgeGraph) -> Training:
     """Put ComplEx, uniform candidates and the self-adversarial loss together."""
-    return _build(settings, ComplEx(), train)
+    return build_scorer(settings, ComplEx(), train)
 
 
 def build_rotate(settings: RotateSettings, train: KnowledgeGraph) -> Training:
     """Put RotatE, uniform candidates and the self-adversarial loss together."""
-    return _build(settings, rotate_scorer(settings), train)
+    return build_scorer(settings, rotate_scorer(settings), train)
 
 
 def make_parts(scorer: str, sampler: str = "drawn evenly") -> dict[str, str]:
