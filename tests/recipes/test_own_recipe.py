@@ -102,14 +102,13 @@ def test_by_the_commands(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert len(asked["predictions"]) == 10
     scored = run("score", "run", "facts.tsv", "--out", "scored.tsv", "--device", "cpu")
     assert scored["facts"] == len(facts())
-    assert run("explain", "run", "p1", "knows", "p2", "--device", "cpu")["stored"]
+    fact = ("p1", "knows", "p2")
+    assert run("explain", "run", *fact, "--device", "cpu")["fact"] == list(fact)
     quick = ["--set", "epochs=1", "--set", "d=4", "--folds", "2", "--device", "cpu"]
     audit = ["audit", "facts.tsv", "--recipe", "simple.py", "--out", "audit", *quick]
     first = run(*audit)
     assert first["recipe"] == "simple.py"
-    assert (
-        run("explain", "audit", "p1", "knows", "p2", "--device", "cpu")["probability"] is not None
-    )
+    assert run("explain", "audit", *fact, "--device", "cpu")["probability"] is not None
     assert run("recipes", "show", "simple.py")["name"] == "simple"
 
 
