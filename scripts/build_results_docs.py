@@ -53,7 +53,7 @@ again. -->
 
 The paper's tables and figures, run again with [`npugraph bench`](bench.md). *here* is this package,
 *paper* is what the paper prints. This page is the summary. All figures, settings and commands are
-in the folder [results](results):
+in the folder `docs/results`:
 
 - [cells.csv](results/cells.csv): every run with its figures, settings, seconds, machine, sources,
   and the command that runs it again;
