@@ -72,7 +72,7 @@ def numeric_files(package: Path = PACKAGE) -> list[Path]:
     found: set[Path] = set()
     for name in NUMERIC:
         path = package / name
-        found |= set(path.rglob("*.py")) if path.is_dir() else {path} & set(path.parent.iterdir())
+        found |= {path} if path.is_file() else set(path.rglob("*.py"))
     return sorted(found)
 
 
