@@ -1,7 +1,7 @@
 """Search for the settings of a recipe that do best on the validation facts.
 
     study.db     the Optuna study: every trial with its settings, its learning curve and its end
-    trials.tsv   one row a trial
+    trials.tsv   one row per trial
     best.json    the settings of the best trial, for ``npugraph fit --settings``
 
 The validation MRR decides. The test facts and the hidden truth are taken away before the first
@@ -98,7 +98,7 @@ class Tuned(Shown):
         search: what was searched.
         best: the settings of the best trial.
         valid_mrr: its validation MRR.
-        trials: one row a trial, as in trials.tsv.
+        trials: one row per trial, as in trials.tsv.
         folder: where best.json and trials.tsv are.
     """
 

@@ -1,32 +1,47 @@
 """The command line through its real entry point, as a user runs it."""
 
+import io
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from npugraph.cli import app, main
+from npugraph.cli.common import emit
 from npugraph.training.run_folder import Run
 
 FAST = ("--set", "d=8", "--set", "epochs=4", "--set", "validate_every=2", "--set", "device=cpu")
 
 
-def npugraph(*words, check=True, env=None):
-    """Run a command; returns (exit code, stdout, stderr)."""
-    done = subprocess.run(
-        [sys.executable, "-m", "npugraph", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "200", **(env or {})},
-        check=False,
-    )
+def npugraph(*words, check=True):
+    """Run a command through the entry point; returns (exit code, stdout, stderr)."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    handler = signal.getsignal(signal.SIGTERM)
+    with (
+        patch.object(sys, "argv", ["npugraph", *map(str, words)]),
+        patch.dict(os.environ, {"COLUMNS": "200"}),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        finally:
+            signal.signal(signal.SIGTERM, handler)
     if check:
-        assert done.returncode == 0, done.stderr
-    return done.returncode, done.stdout, done.stderr
+        assert code == 0, err.getvalue()
+    return code, out.getvalue(), err.getvalue()
 
 
 def as_json(*words):
@@ -53,24 +68,32 @@ def test_the_installed_script_is_the_same_program():
     assert shown.stdout == npugraph("--version")[1]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["perturb"],
-        ["interactions"],
-        ["fit"],
-        ["evaluate"],
-        ["predict"],
-        ["score"],
-        ["datasets", "list"],
-        ["datasets", "show"],
-    ],
-    ids=" ".join,
-)
+def commands(group, words=()):
+    """Return every command as the words that call it."""
+    inner = getattr(group, "commands", None)
+    if inner is None:
+        return [words]
+    return [found for name, c in inner.items() for found in commands(c, (*words, name))]
+
+
+@pytest.mark.parametrize("words", commands(typer.main.get_command(app)), ids=" ".join)
 def test_every_command_has_help_with_an_example_and_json(words):
-    text = npugraph(*words, "--help")[1]
-    assert f"Example: npugraph {' '.join(words)}" in text
-    assert "--json" in text
+    done = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0
+    assert f"Example: npugraph {' '.join(words)}" in done.stdout
+    assert "--json" in done.stdout
+
+
+def test_the_first_page_has_an_example():
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
+    assert "Find the wrong and the missing facts of a knowledge graph." in shown
+    assert "Example: npugraph --quiet audit" in shown
+
+
+def test_json_has_null_for_what_is_no_number(capsys):
+    emit("fit", {"a": math.nan, "b": [math.inf, {"c": 1.5}]}, True, lambda: None)
+    printed = capsys.readouterr().out
+    assert printed.endswith('"a": null, "b": [null, {"c": 1.5}]}\n')
 
 
 def test_datasets():
@@ -200,10 +223,7 @@ ERRORS = {
 def test_a_users_error_is_one_sentence_and_exit_2(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words, expected = ERRORS[name]
-    path = os.pathsep.join(
-        [str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")]
-    )
-    code, out, err = npugraph(*words, check=False, env={"PYTHONPATH": path})
+    code, out, err = npugraph(*words, check=False)
     assert code == 2
     assert out == ""
     assert expected in err
@@ -216,7 +236,7 @@ def test_errors_of_a_run(run):
         (["evaluate", run, "--filter", "cleen"], "is no filter"),
         (["evaluate", run, "--by", "colour"], "relation or cardinality"),
         (["predict", run, "--head", "Frankreich", "--relation", "borders"], "No entity"),
-        (["predict", run, "--head", "France"], "--relation"),
+        (["predict", run, "--head", "France"], "Give the relation"),
         (["fit", "--out", run, *FAST], "--resume"),
     ]:
         code, _, err = npugraph(*words, check=False)

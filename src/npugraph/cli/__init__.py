@@ -18,7 +18,6 @@ from npugraph.version import __version__
 
 app = typer.Typer(
     name="npugraph",
-    help="Find the wrong and the missing facts of a knowledge graph.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

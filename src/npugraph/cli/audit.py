@@ -302,7 +302,7 @@ def _listed(facts: pa.Table, count: int) -> list[list[str]]:
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
-    """Yield what was found, a sentence a line."""
+    """Yield what was found, one sentence per line."""
     if result["identifiable"]:
         yield (
             f"About {result['wrong_share']:.1%} of the {result['facts']:,} facts are wrong (90% "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 GraphArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[GRAPH]",
+        metavar="GRAPH",
         help="A name ('npugraph datasets list'), a file of facts, or a folder with train, valid "
         "and test. Without it: the bundled graph 'world'.",
         show_default=False,
@@ -51,7 +52,8 @@ HeaderOption = Annotated[
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
-        help="Columns of head,relation,tail[,confidence[,label]], by name or position from 0.",
+        help="Which columns hold head, relation, tail and, if wanted, confidence and label: names, "
+        "or positions from 0.",
         metavar="A,B,C",
         show_default=False,
     ),
@@ -114,9 +116,18 @@ def emit(schema: str, result: dict[str, Any], as_json: bool, show: Callable[[], 
     """
     if as_json:
         about = {"schema": f"npugraph.{schema}/1", "version": __version__}
-        sys.stdout.write(json.dumps({**about, **result}) + "\n")
+        sys.stdout.write(json.dumps(_finite({**about, **result}), allow_nan=False) + "\n")
     else:
         show()
+
+
+def _finite(value: Any) -> Any:
+    """Return a value for JSON, which has no word for nan and infinity: they become null."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -131,7 +131,9 @@ def _train(
 
         def report(record: dict[str, Any]) -> None:
             nonlocal done
-            note = f"loss {record['loss']:.4f}, best valid MRR {record['progress_best_mrr']:.4f}"
+            note = f"loss {record['loss']:.4f}"
+            if record["progress_best_mrr"] >= 0:  # before the first validation there is none
+                note += f", best valid MRR {record['progress_best_mrr']:.4f}"
             advance(record["epoch"] - done, note)
             done = record["epoch"]
 

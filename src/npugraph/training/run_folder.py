@@ -1,12 +1,12 @@
 """The run folder: everything needed to use, judge or resume a training run.
 
     settings.json        version, recipe and where it came from, settings, the graph and its hash
-    entities.parquet     vocabularies: one label a row, in id order
+    entities.parquet     vocabularies: one label per row, in id order
     relations.parquet
     facts.parquet        train, valid and test as ids, with the confidences where there are any
     model.safetensors    the weights of the best epoch so far
     last.safetensors     the latest weights, optimiser and random state: what resuming needs
-    metrics.jsonl        one JSON object an epoch
+    metrics.jsonl        one JSON object per epoch
 
 Every file is written beside its place and then moved there, so that a kill at any moment leaves
 the old file or the new one, never half of one.

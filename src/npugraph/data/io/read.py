@@ -88,7 +88,7 @@ def read_splits(
 ) -> Splits:
     """Read a folder that holds train, valid and test in any known format.
 
-    Optional files: ``entities.txt`` and ``relations.txt`` (one label a line) add names that no
+    Optional files: ``entities.txt`` and ``relations.txt`` (one label per line) add names that no
     fact mentions; ``truth.tsv`` marks a graph that was perturbed on purpose and is not read here.
     """
     folder = Path(folder)
@@ -413,7 +413,7 @@ def _read_rdf(
 
 
 def _read_names(path: Path) -> list[str]:
-    """Read one name a line; only LF and CR LF end a line, for a name may hold U+2028."""
+    """Read one name per line; only LF and CR LF end a line, for a name may hold U+2028."""
     if not path.is_file():
         return []
     try:
