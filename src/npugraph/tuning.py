@@ -175,7 +175,7 @@ def tune(
     if not isinstance(trials, int) or trials < 1:
         raise SettingsError(f"trials={trials!r} must be a whole number of at least 1.")
     out = as_path(out, "the folder of the study")
-    blind = _without_test(leave_out_wrong(load_splits(graph, seed)))
+    blind = leave_out_wrong(_without_test(load_splits(graph, seed)))
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from npugraph import fitting
+from npugraph.cli import main
 from npugraph.data.datasets import bundled, load
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.fitting import fit
@@ -415,3 +416,17 @@ def test_facts_labelled_as_wrong_are_not_trained_on(
     assert record["graph"]["left_out"] == 41
     again = fit(file, "complex-n3", settings, tmp_path / "run", resume=True)
     assert again.progress.epoch == 1
+
+
+def test_the_command_counts_the_facts_labelled_as_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = labelled(tmp_path / "facts.tsv"), tmp_path / "run"
+    words = ["fit", str(file), "--out", str(out), "--json", "--set", "d=4", "--set", "epochs=1"]
+    monkeypatch.setattr(sys, "argv", ["npugraph", *words, "--set", "device=cpu"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert not stopped.value.code
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["graph"]["left_out"] == 41
+    assert shown.err.count("41 facts are labelled as wrong (label 0) and left out.") == 1

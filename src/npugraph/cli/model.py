@@ -119,6 +119,7 @@ def _train(
     from npugraph import fitting as train
     from npugraph.ranking.evaluate import noise_judge
 
+    splits = train.leave_out_wrong(splits)
     resume = resume and (out / "settings.json").exists()
     sentence, size = _plan(splits, recipe, settings)
     say(sentence)
