@@ -43,7 +43,7 @@ is that of the paper's table; references of our own follow.
 
     npugraph recipes list                       # all of them
     npugraph recipes show rotate                # parts, settings, what tune searches
-    npugraph fit umls --recipe rotate --set d=100 --out runs/rotate
+    npugraph fit facts.tsv --recipe rotate --set d=100 --out runs/rotate
 
 [`npugraph tune`](tune.md) searches a recipe's settings. More than stands here:
 

@@ -18,18 +18,19 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 SHELL_FENCES = {"sh", "bash", "shell", "console"}
 PROGRAMS = ("npugraph", ".venv/bin/npugraph", "make", "pip", "python", "docker")
-MARK = re.compile(r"<!-- not run: (.+?) -->")
+MARK = re.compile(r"<!-- (not run|file): (.+?) -->", re.S)
 
 
 @dataclass(frozen=True)
 class Block:
-    """One block: its page, the line it begins at, shell or python, and why it is not run."""
+    """One block: its page and line, shell or python, why it is not run, the file that it is."""
 
     page: Path
     line: int
     kind: str
     text: str
-    not_run: str | None
+    not_run: str | None = None
+    file: str | None = None
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -47,35 +48,49 @@ def kind_of(language: str, text: str) -> str | None:
 
 def blocks(page: Path) -> list[Block]:
     """Return the shell and Python blocks of a page, in order."""
-    found, mark = [], None
+    found = []
+    marks: dict[str, str] = {}
     for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
             kind = kind_of(token.info.strip(), token.content)
             if kind and token.map:
-                found.append(Block(page, token.map[0] + 1, kind, token.content, mark))
-        if token.type == "html_block":
-            marked = MARK.match(token.content)
-            mark = marked[1] if marked else None
-        else:
-            mark = None
+                where = page, token.map[0] + 1, kind, token.content
+                found.append(Block(*where, marks.get("not run"), marks.get("file")))
+        marks = dict(MARK.findall(token.content)) if token.type == "html_block" else {}
     return found
 
 
 def commands(text: str) -> list[list[str]]:
     """Return the commands of a shell block as words, without comments and prompts."""
     lines = text.replace("\\\n", " ").splitlines()
-    return [words for line in lines if (words := shlex.split(line, comments=True))]
+    split = [shlex.split(line, comments=True) for line in lines]
+    # What follows a > is for the shell.
+    return [words[: words.index(">")] if ">" in words else words for words in split if words]
+
+
+def find_command(words: list[str]) -> tuple[Any, list[str]]:
+    """Return the command that some words name, and the words after its name."""
+    command: Any = typer.main.get_command(app)
+    rest = [word for word in words if word not in ("--quiet", "--verbose")]
+    while hasattr(command, "commands") and rest:
+        assert rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
+        command = command.commands[rest.pop(0)]
+    return command, rest
 
 
 def parse_npugraph(words: list[str]) -> None:
     """Parse the words of a command as the command line does, without running it."""
-    command: Any = typer.main.get_command(app)
-    rest = list(words)
-    while hasattr(command, "commands"):
-        assert rest[:1], f"{' '.join(words)!r} is no whole command"
-        assert rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
-        command = command.commands[rest.pop(0)]
+    command, rest = find_command(words)
+    assert not hasattr(command, "commands"), f"{' '.join(words)!r} is no whole command"
     command.make_context(command.name, rest)
+
+
+def options_exist(words: list[str]) -> None:
+    """Check the name and the options of a command that a sentence mentions, whole or not."""
+    command, rest = find_command(words)
+    known = {option for parameter in command.params for option in parameter.opts}
+    unknown = {word for word in rest if word.startswith("--")} - known - {"--help"}
+    assert not unknown, f"npugraph {command.name} has no {unknown}"
 
 
 def write_inputs(folder: Path) -> None:
