@@ -1,0 +1,324 @@
+"""The recipe path on a perturbed graph: speed, ranking, detection, and the mean with ComplEx-N3.
+
+    python -m benchmarks.quality.paths fb15k-237 --seed 0 --precision bf16
+    python -m benchmarks.quality.paths wn18 --seed 0 --precision bf16 --combine
+    python -m benchmarks.quality.paths fb15k-237 --rate 0          # the graph as published
+    python -m benchmarks.quality.paths fb15k-237 --only-speed --set compiled=true
+
+The graph is perturbed, the best epoch is chosen on the perturbed validation facts, and the test
+facts are ranked once. Training facts are judged with their own edges hidden. Every result is one
+JSON line, printed as soon as it is there and appended to benchmarks/results/paths.jsonl:
+
+    speed       time of the first steps, peak memory
+    ranking     MRR under both filters, linked and unlinked pairs apart
+    detection   AUROC and AP of the planted training facts
+    complex-n3  the same ranking for ComplEx-N3, with the settings of the plan table-0.3
+    combined    a mean of both logarithms after the softmax, weight chosen on validation
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks import common
+from npugraph.bench.graphs import perturbed
+from npugraph.bench.plan import BenchPlan
+from npugraph.data.perturb import PerturbSettings, read_truth
+from npugraph.data.sources import load_splits
+from npugraph.fitting import Fitted, fit
+from npugraph.graph import Side, Splits, TripleIndex
+from npugraph.metrics import auroc, average_precision
+from npugraph.model import Model
+from npugraph.ranking.evaluate import known_facts
+from npugraph.ranking.ranks import Ranks, ScoreAll, rank
+from npugraph.recipes import get_recipe
+from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.recipe import PathSettings, build
+from npugraph.seeds import generator
+from npugraph.settings import TrainSettings, make_settings, parse_assignments
+from npugraph.training.loop import choose_device, make_optimizer, precision
+from npugraph.training.step import descend
+
+MODULE = "benchmarks.quality.paths"
+RESULTS = common.RESULTS / "paths.jsonl"
+# An epoch asks a quarter of the questions: validation falls between.
+LARGE = {
+    "d": 32,
+    "layers": 6,
+    "answers": 1,
+    "batch_size": 128,
+    "learning_rate": 3e-3,
+    "edge_dropout": 0.1,
+    "epoch_share": 0.25,
+    "epochs": 3,
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "fb15k-237": {**LARGE, "hide_pair_share": 0.5},
+    "fb15k": LARGE,
+    "wn18": {**LARGE, "batch_size": 64},
+    "wn18rr": {**LARGE, "batch_size": 64},
+}
+WARM, TIMED = 5, 20
+WEIGHTS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+KEYS = ("mrr", "hits@1", "hits@3", "hits@10")
+Emit = Callable[[str, dict[str, Any]], None]
+
+
+def graph_of(arguments: argparse.Namespace) -> Splits:
+    """Return the graph as published, or perturbed into a folder below ``--work``."""
+    if arguments.rate == 0:
+        return load_splits(arguments.graph)
+    drawn = (arguments.graph, f"{arguments.rate:g}", arguments.noise, str(arguments.seed))
+    protocol = PerturbSettings(arguments.rate, arguments.noise, seed=arguments.seed)
+    folder = Path(arguments.work) / "-".join(drawn)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return perturbed(arguments.graph, protocol, folder)
+
+
+def settings_of(arguments: argparse.Namespace) -> PathSettings:
+    """Return the settings: of the graph, then those of the command."""
+    values = {"seed": arguments.seed, "device": arguments.device, "valid_facts": 5000}
+    values |= {"precision": arguments.precision} | SETTINGS.get(arguments.graph, {})
+    return make_settings(PathSettings, {**values, **parse_assignments(arguments.set)})
+
+
+def wait(device: torch.device) -> float:
+    """Return the time when the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def speed(splits: Splits, settings: PathSettings) -> dict[str, Any]:
+    """Time a few steps of a training that is thrown away."""
+    device = choose_device(settings.device)
+    training = build(settings, splits.train)
+    training.to(device)
+    optimizer = make_optimizer(training, settings)
+    rng = torch.Generator(device).manual_seed(0)
+    order = torch.randperm(training.num_items(), generator=generator(0, "speed")).to(device)
+    batches = torch.split(order, settings.batch_size)[: WARM + TIMED]
+    training.system.train()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    times = [wait(device)]
+    with precision(settings.precision, device):
+        for number, rows in enumerate(batches):
+            descend(training.loss(rows, rng), optimizer, settings.clip)
+            # The first steps are waited for one by one: they compile. The others run on.
+            if number < WARM or number == len(batches) - 1:
+                times.append(wait(device))
+    timed = max(len(batches) - WARM, 1)
+    steps = -(-training.num_items() // settings.batch_size)
+    on_gpu = device.type == "cuda"
+    return {
+        "first_steps_ms": [round(1e3 * (b - a), 1) for a, b in zip(times, times[1:], strict=False)],
+        "ms_per_step": round(1e3 * (times[-1] - times[-2]) / timed, 2),
+        "steps": steps * settings.epochs,
+        "edges": len(training.system.edges),
+        "peak_mib": torch.cuda.max_memory_allocated(device) // 2**20 if on_gpu else None,
+    }
+
+
+def train(splits: Splits, recipe: str, settings: TrainSettings) -> tuple[Fitted, dict[str, Any]]:
+    """Train, saying how it goes; return what was trained and how long that took."""
+
+    def report(record: dict[str, Any]) -> None:
+        print(json.dumps(record), file=sys.stderr, flush=True)
+
+    started = time.perf_counter()
+    fitted = fit(splits, recipe, settings, report=report)
+    seconds = time.perf_counter() - started
+    validating = sum(line.get("validation_seconds", 0.0) for line in fitted.metrics)
+    training = sum(line["seconds"] for line in fitted.metrics) - validating
+    best = fitted.metrics[fitted.progress.best_epoch - 1] if fitted.progress.best_epoch else {}
+    return fitted, {
+        "seconds": round(seconds, 1),
+        "training_seconds": round(training, 1),
+        "best_epoch": fitted.progress.best_epoch,
+        **{name: round(value, 5) for name, value in best.items() if name.startswith("valid_mrr")},
+        "curve": [
+            {k: v for k, v in line.items() if "progress" not in k} for line in fitted.metrics
+        ],
+    }
+
+
+def steps_of(fitted: Fitted) -> int:
+    """Return how many steps a training of path took."""
+    assert isinstance(fitted.settings, PathSettings)
+    items = build(fitted.settings, fitted.splits.train).num_items()
+    return -(-items // fitted.settings.batch_size) * fitted.progress.epoch
+
+
+def filters_of(splits: Splits, rate: float) -> dict[str, Tensor]:
+    """Return the known facts of both filters; as published there is but one."""
+    names = ("clean", "perturbed") if rate else ("clean",)
+    return {name: known_facts(splits, name) for name in names}
+
+
+def ranked(score_all: ScoreAll, facts: Tensor, splits: Splits, filters: dict[str, Tensor]) -> Ranks:
+    """Rank some facts under all filters."""
+    return rank(score_all, facts, splits.num_entities, splits.num_relations, filters)
+
+
+def figures(ranks: Ranks, linked: Tensor) -> dict[str, Any]:
+    """Return the metrics by filter, and MRR for linked and unlinked pairs."""
+    result: dict[str, Any] = {}
+    mask = linked.cpu().numpy()
+    for name in ranks.by_filter:
+        metrics = ranks.metrics(name)
+        result[name] = {key: round(metrics[key], 5) for key in KEYS}
+        result[name]["mrr_linked"] = round(ranks.metrics(name, where=mask)["mrr"], 5)
+        result[name]["mrr_unlinked"] = round(ranks.metrics(name, where=~mask)["mrr"], 5)
+    return result | {"linked_share": round(float(mask.mean()), 4)}
+
+
+def detection(system: PathModel, splits: Splits) -> dict[str, Any]:
+    """Judge the training facts with their own edges hidden, and compare with the truth."""
+    truth = read_truth(splits)
+    assert truth is not None
+    facts = splits.train.facts
+    planted = TripleIndex(truth.planted, splits.num_entities, splits.num_relations).contains(facts)
+    started = time.perf_counter()
+    judged = asdict(system.judge(facts.to(system.device)))
+    result: dict[str, Any] = {"planted": int(planted.sum()), "facts": len(facts)}
+    for name, values in judged.items():
+        for way, value in (("sum", values.sum(0)), ("least", values.amin(0))):
+            score = value.double().cpu().numpy()
+            result[f"{name}_{way}"] = {
+                "auroc": round(auroc(~planted, score), 5),
+                "ap": round(average_precision(planted, -score), 5),
+            }
+    return result | {"seconds": round(time.perf_counter() - started, 1)}
+
+
+def mean_of(path: Model, other: Model, weight: float) -> ScoreAll:
+    """Return a mean of both systems' logarithms after the softmax over all entities."""
+
+    def score_all(known: Tensor, relation: Tensor, side: Side) -> Tensor:
+        parts = [
+            share * system.score_all(known, relation, side).float().log_softmax(1)
+            for system, share in ((path, weight), (other, 1 - weight))
+            if share > 0
+        ]
+        return torch.stack(parts).sum(0)
+
+    return score_all
+
+
+def combine(path: Fitted, other: Fitted, filters: dict[str, Tensor], most: int) -> dict[str, Any]:
+    """Choose the weight on validation facts, then rank the test facts once."""
+    splits, system = path.splits, path.system
+    valid = splits.valid.facts
+    if 0 < most < len(valid):
+        chosen = torch.randperm(len(valid), generator=generator(path.settings.seed, "valid"))
+        valid = valid[chosen[:most]]
+    valid, test = (facts.to(system.device) for facts in (valid, splits.test.facts))
+    seen = {"seen": torch.cat([splits.train.facts, splits.valid.facts])}
+    linked = system.kinds_of(valid)["linked"].cpu().numpy()
+    curve: dict[float, dict[str, float]] = {}
+    for weight in WEIGHTS:
+        ranks = ranked(mean_of(system, other.system, weight), valid, splits, seen)
+        curve[weight] = {
+            "mrr": round(ranks.metrics("seen")["mrr"], 5),
+            "mrr_linked": round(ranks.metrics("seen", where=linked)["mrr"], 5),
+            "mrr_unlinked": round(ranks.metrics("seen", where=~linked)["mrr"], 5),
+        }
+    best = max(curve, key=lambda weight: curve[weight]["mrr"])
+    ranks = ranked(mean_of(system, other.system, best), test, splits, filters)
+    result = figures(ranks, system.kinds_of(test)["linked"])
+    return result | {"weight": best, "validation": {str(w): v for w, v in curve.items()}}
+
+
+def complex_settings(arguments: argparse.Namespace) -> TrainSettings:
+    """Return the settings of ComplEx-N3 in the plan table-0.3 for this graph."""
+    plan = BenchPlan.read("table-0.3")
+    system = plan.system("ComplEx-N3")
+    values = {**plan.settings, **system.settings, **system.graph.get(arguments.graph, {})}
+    values |= {"seed": arguments.seed, "device": arguments.device}
+    values |= parse_assignments(arguments.set_complex)
+    return make_settings(get_recipe("complex-n3").settings, values)
+
+
+def run(arguments: argparse.Namespace, emit: Emit) -> None:
+    """Do all that the command asks for."""
+    splits, settings = graph_of(arguments), settings_of(arguments)
+    emit("speed", {"settings": asdict(settings), **speed(splits, settings)})
+    if arguments.only_speed:
+        return
+    fitted, record = train(splits, "path", settings)
+    system = fitted.system
+    assert isinstance(system, PathModel)
+    test = splits.test.facts.to(system.device)
+    linked = system.kinds_of(test)["linked"]
+    filters = filters_of(splits, arguments.rate)
+    result = figures(ranked(system.score_all, test, splits, filters), linked)
+    record["ms_per_step"] = round(1e3 * record["training_seconds"] / steps_of(fitted), 2)
+    emit("ranking", {"settings": asdict(settings), **record, **result})
+    if arguments.rate and not arguments.no_detection:
+        emit("detection", {"settings": asdict(settings), **detection(system, splits)})
+    if not arguments.combine:
+        return
+    theirs = complex_settings(arguments)
+    other, record = train(splits, "complex-n3", theirs)
+    result = figures(ranked(other.system.score_all, test, splits, filters), linked)
+    emit("complex-n3", {"settings": asdict(theirs), **record, **result})
+    emit("combined", combine(fitted, other, filters, settings.valid_facts))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's words."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    made.add_argument("graph")
+    made.add_argument("--rate", type=float, default=0.3, help="0: the graph as published")
+    made.add_argument("--noise", default="random")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--device", default="auto")
+    made.add_argument("--precision", default="float32", choices=("float32", "tf32", "bf16"))
+    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    made.add_argument("--combine", action="store_true", help="also ComplEx-N3, and the mean")
+    made.add_argument("--set-complex", action="append", default=[], metavar="NAME=VALUE")
+    made.add_argument("--no-detection", action="store_true")
+    made.add_argument("--only-speed", action="store_true", help="stop after the first steps")
+    made.add_argument("--note", default="", help="what a reader of the figures must know")
+    made.add_argument("--work", default="out/paths", help="where perturbed graphs go")
+    made.add_argument("--out", type=Path, default=RESULTS)
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run once; print and append every result as soon as it is there."""
+    given = sys.argv[1:] if words is None else list(words)
+    arguments = parser().parse_args(given)
+    on_gpu = choose_device(arguments.device).type == "cuda"
+    started = time.perf_counter()
+    common_part = {
+        "command": common.command(MODULE, given),
+        **{key: getattr(arguments, key) for key in ("graph", "rate", "noise", "seed", "note")},
+        "machine": common.machine(on_gpu),
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+    def emit(kind: str, result: dict[str, Any]) -> None:
+        since = round(time.perf_counter() - started, 1)
+        record = {"kind": kind, **common_part, "since_start": since, **result}
+        common.append(arguments.out, record)
+        shown = {k: v for k, v in record.items() if k not in ("settings", "curve", "command")}
+        print(json.dumps(shown), flush=True)
+
+    run(arguments, emit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The script that measures the recipe path, on the bundled graph with tiny settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.quality import paths
+
+TINY = ("d=2", "layers=2", "epochs=1", "epoch_share=0.02", "valid_facts=20", "batch_size=16")
+TINY_COMPLEX = ("d=2", "epochs=1", "precision=float32", "cuda_graph=false")
+
+
+def lines(tmp_path: Path, *words: str) -> list[dict[str, object]]:
+    out = tmp_path / "results.jsonl"
+    command = ["world", "--device", "cpu", "--work", str(tmp_path / "work"), "--out", str(out)]
+    command += [word for value in TINY for word in ("--set", value)]
+    command += [word for value in TINY_COMPLEX for word in ("--set-complex", value)]
+    paths.main([*command, *words])
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_every_result_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {line["kind"]: line for line in lines(tmp_path, "--combine", "--seed", "3")}
+    assert list(found) == ["speed", "ranking", "detection", "complex-n3", "combined"]
+    printed = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["kind"] for line in printed] == list(found)
+    for line in found.values():
+        assert line["seed"] == 3
+        assert line["source"]
+        assert "--combine" in str(line["command"])
+    for kind in ("ranking", "complex-n3", "combined"):
+        for name in ("clean", "perturbed"):
+            figures = found[kind][name]
+            assert isinstance(figures, dict)
+            assert 0 < figures["mrr"] <= 1
+    assert found["combined"]["weight"] in paths.WEIGHTS
+    judged = found["detection"]["among_new_sum"]
+    assert isinstance(judged, dict)
+    assert 0 <= judged["auroc"] <= 1
+
+
+def test_a_graph_as_published_has_one_filter(tmp_path: Path) -> None:
+    speed, ranking = lines(tmp_path, "--rate", "0")
+    assert speed["kind"] == "speed"
+    assert "clean" in ranking
+    assert "perturbed" not in ranking
+
+
+def test_only_the_speed(tmp_path: Path) -> None:
+    (line,) = lines(tmp_path, "--only-speed")
+    assert isinstance(line["ms_per_step"], float)
