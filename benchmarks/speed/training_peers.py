@@ -22,7 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid, ma
 from torch.utils.data import DataLoader, Dataset
 
 from npugraph.graph import Splits
-from npugraph.recipes.adversarial import subsampling_weight
+from npugraph.recipes.common import subsampling_weight
 from npugraph.seeds import generator, number
 
 Step = Callable[[], object]

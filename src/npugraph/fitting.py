@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,7 @@ def fit(
     resume: bool = False,
     report: Report | None = None,
     judge: Judge | None = None,
+    on_built: Callable[[Training], object] | None = None,
     checkpoint_seconds: float = 0.0,
 ) -> Fitted:
     """Train a recipe on the train part of a graph; the best epoch by MRR on valid is kept.
@@ -78,6 +79,8 @@ def fit(
         resume: go on with the run in ``out`` instead of starting one.
         report: called after every epoch with that epoch's line of metrics.
         judge: called after every epoch; what it returns is logged and changes nothing else.
+        on_built: called once with what will be trained, before anything is written or trained;
+            ``npugraph.training.memory.plan_memory`` tells from it what memory training takes.
         checkpoint_seconds: least time between two checkpoints of the run folder; 0 writes one at
             every validation. The last epoch is always written.
 
@@ -94,6 +97,8 @@ def fit(
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
     training.to(device)
+    if on_built is not None:
+        on_built(training)
     optimizer = make_optimizer(training, settings)
     run, progress = _open_run(splits, found, settings, folder, resume, training, optimizer)
     checkpoints = Checkpoints(run, checkpoint_seconds)

@@ -13,7 +13,7 @@ from npugraph.errors import SettingsError
 from npugraph.fitting import fit
 from npugraph.ranking.evaluate import evaluate
 from npugraph.recipes import RECIPES
-from npugraph.recipes.adversarial import subsampling_weight
+from npugraph.recipes.common import subsampling_weight
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.random import RANDOM
 from npugraph.recipes.transr import TRANSR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
@@ -46,6 +47,14 @@ class Lookup(Encoder):
         return cls(table(entities, limits[0]), table(relations, limits[1]))
 
     @classmethod
+    def xavier_uniform(
+        cls, entities: tuple[int, int], relations: tuple[int, int], rng: torch.Generator
+    ) -> Lookup:
+        """Draw tables of the given shapes evenly from +-sqrt(6 / (rows + columns))."""
+        limits = math.sqrt(6 / sum(entities)), math.sqrt(6 / sum(relations))
+        return cls.uniform(entities, relations, limits, rng)
+
+    @classmethod
     def normal(
         cls,
         entities: tuple[int, int],
@@ -62,3 +71,8 @@ class Lookup(Encoder):
     def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the tables themselves; they hold no evidence to hide."""
         return self.entities, self.relations
+
+
+def xavier_normal(*shape: int, rng: torch.Generator) -> nn.Parameter:
+    """Draw a matrix from a normal distribution of variance 2 / (rows + columns)."""
+    return nn.Parameter(torch.randn(shape, generator=rng) * (2 / sum(shape[-2:])) ** 0.5)

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from npugraph.encoders.base import Encoder, Lookup
-from npugraph.encoders.sparse import DistinctFacts, PairedEdges, xavier
+from npugraph.encoders.base import Encoder, Lookup, xavier_normal
+from npugraph.encoders.sparse import DistinctFacts, PairedEdges
 from npugraph.errors import SettingsError
 from npugraph.graph import flip
 
@@ -122,10 +122,10 @@ class _Layer(nn.Module):
     ) -> None:
         super().__init__()
         self.composition = composition
-        self.direction = xavier(2, first, width, rng=rng)
-        self.loop = xavier(first, width, rng=rng)
-        self.relation = xavier(first, width, rng=rng)
-        self.loop_relation = xavier(1, first, rng=rng)
+        self.direction = xavier_normal(2, first, width, rng=rng)
+        self.loop = xavier_normal(first, width, rng=rng)
+        self.relation = xavier_normal(first, width, rng=rng)
+        self.loop_relation = xavier_normal(1, first, rng=rng)
         self.dropout = nn.Dropout(dropout)
         self.norm = nn.BatchNorm1d(width)
 

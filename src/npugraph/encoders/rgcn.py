@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from npugraph.encoders.base import Encoder, Lookup
-from npugraph.encoders.sparse import DistinctFacts, PairedEdges, product, xavier
+from npugraph.encoders.base import Encoder, Lookup, xavier_normal
+from npugraph.encoders.sparse import DistinctFacts, PairedEdges, product
 from npugraph.errors import SettingsError
 from npugraph.graph import flip
 
@@ -93,9 +93,9 @@ class _Layer(nn.Module):
 
     def __init__(self, width: int, num_types: int, bases: int, rng: torch.Generator) -> None:
         super().__init__()
-        self.bases = xavier(bases, width, width, rng=rng)
-        self.coefficients = xavier(num_types, bases, rng=rng)
-        self.own = xavier(width, width, rng=rng)
+        self.bases = xavier_normal(bases, width, width, rng=rng)
+        self.coefficients = xavier_normal(num_types, bases, rng=rng)
+        self.own = xavier_normal(width, width, rng=rng)
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, entities: Tensor, edges: PairedEdges, weight: Tensor) -> Tensor:

@@ -29,11 +29,6 @@ def product(start: Tensor, column: Tensor, value: Tensor, dense: Tensor) -> Tens
         return csr(start, column, value, len(dense)) @ dense
 
 
-def xavier(*shape: int, rng: torch.Generator) -> nn.Parameter:
-    """Draw a matrix from a normal distribution of variance 2 / (rows + columns)."""
-    return nn.Parameter(torch.randn(shape, generator=rng) * (2 / sum(shape[-2:])) ** 0.5)
-
-
 class DistinctFacts(nn.Module):
     """The distinct facts among rows that may repeat, and which of them are hidden.
 

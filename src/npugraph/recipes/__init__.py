@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from npugraph.errors import SettingsError
-from npugraph.recipes.adversarial import COMPLEX, DISTMULT, ROTATE
 from npugraph.recipes.base import Recipe
 from npugraph.recipes.compgcn import COMPGCN
+from npugraph.recipes.complex_adversarial import COMPLEX
 from npugraph.recipes.complex_n3 import COMPLEX_N3
+from npugraph.recipes.distmult import DISTMULT
 from npugraph.recipes.inverse_rule import INVERSE_RULE
 from npugraph.recipes.npugraph import NPUGRAPH, VARIANTS
 from npugraph.recipes.nscaching import NSCACHING
@@ -26,6 +27,7 @@ from npugraph.recipes.path import PATH
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.random import RANDOM
 from npugraph.recipes.rgcn import RGCN
+from npugraph.recipes.rotate import ROTATE
 from npugraph.recipes.sans import SANS_RECIPE
 from npugraph.recipes.transe import TRANSE
 from npugraph.recipes.transr import TRANSR

@@ -78,10 +78,9 @@ def build(settings: CompGCNSettings, train: KnowledgeGraph) -> Training:
     rng = generator(settings.seed, "init")
     scorer = make_decoder(settings, rng)
     sizes = (num_entities, settings.d), (2 * num_relations, settings.d)
-    limits = (6 / sum(sizes[0])) ** 0.5, (6 / sum(sizes[1])) ** 0.5
     encoder = CompGCN(
         train.facts,
-        Lookup.uniform(*sizes, limits, rng),
+        Lookup.xavier_uniform(*sizes, rng),
         num_relations,
         width=settings.width,
         layers=settings.layers,

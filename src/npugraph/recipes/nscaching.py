@@ -8,11 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph, Side
 from npugraph.model import System
 from npugraph.objectives import Margin, Objective, SelfAdversarial
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.recipes.transe import check_sides, xavier
+from npugraph.recipes.common import FREE_VECTORS, check_sides
 from npugraph.samplers import Candidates, NSCaching
 from npugraph.scorers import ComplEx, DistMult, Scorer, TransE
 from npugraph.seeds import generator
@@ -46,7 +47,8 @@ def build(settings: NSCachingSettings, train: KnowledgeGraph) -> Training:
     scorer = scorers.get(settings.scorer, TransE(normalize=True))
     sizes = train.num_entities, train.num_relations
     widths = scorer.entity_width(settings.d), scorer.relation_width(settings.d)
-    tables = xavier((sizes[0], widths[0]), (sizes[1], widths[1]), settings.seed)
+    shapes = (sizes[0], widths[0]), (sizes[1], widths[1])
+    tables = Lookup.xavier_uniform(*shapes, generator(settings.seed, "init"))
     system = System(tables, scorer, *sizes)
 
     @torch.no_grad()
@@ -76,7 +78,7 @@ NSCACHING = Recipe(
     settings=NSCachingSettings,
     build=build,
     parts={
-        "encoder": "one vector an entity and a relation",
+        "encoder": FREE_VECTORS,
         "scorer": "ComplEx, or DistMult, or TransE",
         "sampler": "from a cache of hard candidates for each query",
         "objective": "logistic loss (TransE: margin loss)",

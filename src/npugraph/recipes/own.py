@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from npugraph.graph import KnowledgeGraph
-from npugraph.recipes.adversarial import (
+from npugraph.recipes.base import Dimension, Recipe
+from npugraph.recipes.common import (
     BILINEAR_SPACE,
     AdversarialSettings,
+    adversarial_parts,
     build_scorer,
-    make_parts,
 )
-from npugraph.recipes.base import Dimension, Recipe
 from npugraph.scorers import Scorer
 from npugraph.training.batch_loss import Training
 
@@ -50,5 +50,5 @@ def scorer_recipe(
 
     # The recipe lies where its scorer is made, not here.
     build.__module__ = make.__module__
-    parts = make_parts(name)
+    parts = adversarial_parts(name)
     return Recipe(name, summary, source, settings, build, parts, dict(space))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
 from npugraph.model import System
 from npugraph.objectives import PURisk
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.recipes.transe import xavier
+from npugraph.recipes.common import FREE_VECTORS
 from npugraph.samplers import Generated, Uniform
 from npugraph.scorers import DistMult
 from npugraph.seeds import generator
@@ -54,7 +55,8 @@ class AdversarialTraining(PlainTraining):
 def build(settings: PudaSettings, train: KnowledgeGraph) -> Training:
     """Put DistMult, drawn and generated candidates and the risk together."""
     sizes = train.num_entities, train.num_relations
-    tables = xavier((sizes[0], settings.d), (sizes[1], settings.d), settings.seed)
+    shapes = (sizes[0], settings.d), (sizes[1], settings.d)
+    tables = Lookup.xavier_uniform(*shapes, generator(settings.seed, "init"))
     sampler = Generated(
         Uniform(train.facts, *sizes, settings.negatives),
         settings.d,
@@ -77,7 +79,7 @@ PUDA = Recipe(
     settings=PudaSettings,
     build=build,
     parts={
-        "encoder": "one vector an entity and a relation",
+        "encoder": FREE_VECTORS,
         "scorer": "DistMult",
         "sampler": "drawn evenly, and vectors made by an adversarial generator",
         "objective": "positive-unlabeled risk",

@@ -42,10 +42,9 @@ def build(settings: RGCNSettings, train: KnowledgeGraph) -> Training:
     num_entities, num_relations = train.num_entities, train.num_relations
     rng = generator(settings.seed, "init")
     sizes = (num_entities, settings.d), (num_relations, settings.d)
-    limits = (6 / sum(sizes[0])) ** 0.5, (6 / sum(sizes[1])) ** 0.5
     encoder = encoders.RGCN(
         train.facts,
-        encoders.Lookup.uniform(*sizes, limits, rng),
+        encoders.Lookup.xavier_uniform(*sizes, rng),
         num_relations,
         layers=settings.layers,
         bases=settings.bases,

@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npugraph.graph import KnowledgeGraph
-from npugraph.recipes.adversarial import (
+from npugraph.recipes.base import Choices, Recipe
+from npugraph.recipes.common import (
     ROTATE_SPACE,
-    RotateSettings,
+    RotationSettings,
+    adversarial_parts,
     adversarial_training,
-    make_parts,
     make_system,
     rotate_scorer,
 )
-from npugraph.recipes.base import Choices, Recipe
 from npugraph.samplers import SANS, neighbourhoods
 from npugraph.settings import setting
 from npugraph.training.batch_loss import Training
 
 
 @dataclass(frozen=True)
-class SansSettings(RotateSettings):
+class SansSettings(RotationSettings):
     """Settings of sans: those of rotate, and the neighbourhood.
 
     Published: hops=2 and walks=4000 on FB15k-237, hops=2 and walks=3000 on wn18; whole
@@ -51,6 +51,6 @@ SANS_RECIPE = Recipe(
     source="Ahrabian et al.: Structure Aware Negative Sampling in Knowledge Graphs (2020)",
     settings=SansSettings,
     build=build,
-    parts=make_parts("RotatE", "drawn from the neighbourhood of the known entity"),
+    parts=adversarial_parts("RotatE", "drawn from the neighbourhood of the known entity"),
     space={**ROTATE_SPACE, "kind": Choices(("hops", "walks")), "hops": Choices((2, 3))},
 )

@@ -2,76 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal
 
-from npugraph.encoders import Lookup
-from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
-from npugraph.model import System
-from npugraph.objectives import Margin
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.samplers import Uniform
-from npugraph.scorers import Scorer, TransE
-from npugraph.seeds import generator
-from npugraph.settings import TrainSettings, setting
-from npugraph.training.batch_loss import PlainTraining, Sides, Training
+from npugraph.recipes.common import MarginSettings, make_tables, margin_parts
+from npugraph.scorers import TransE
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)
-class TransESettings(TrainSettings):
+class TransESettings(MarginSettings):
     """Settings of transe.
 
     Published: d=200, 100 batches an epoch, plain gradient descent at 1.0, 1000 epochs.
     """
-
-    d: int = setting(200, "numbers per entity and relation", low=1)
-    p: int = setting(1, "norm of the distance, 1 or 2", low=1, high=2)
-    margin: float = setting(5.0, "how much closer a fact must be than a candidate", low=0)
-    temperature: float = setting(
-        0.0, "how strongly plausible candidates count; 0: all alike", low=0
-    )
-    negatives: int = setting(25, "candidates beside each fact", low=1)
-    share: int = setting(1, "facts that share their candidates", low=1)
-    sides: Literal["both", "halves", "bernoulli"] = setting(
-        "bernoulli", "which end is replaced: both, either, or by how many answers it has"
-    )
-    epochs: int = setting(200, "passes over the training facts", low=1)
-    batch_size: int = setting(128, "facts per step", low=1)
-    optimizer: Literal["adagrad", "adam", "sgd"] = setting("sgd", "the optimiser")
-    learning_rate: float = setting(1.0, "step size", low=0)
-
-
-def xavier(entities: tuple[int, int], relations: tuple[int, int], seed: int) -> Lookup:
-    """Return tables of the given shapes, drawn evenly from +-sqrt(6 / (rows + columns))."""
-    limits = math.sqrt(6 / sum(entities)), math.sqrt(6 / sum(relations))
-    return Lookup.uniform(entities, relations, limits, generator(seed, "init"))
-
-
-def check_sides(sides: Sides, cuda_graph: bool) -> None:
-    """Refuse to record steps whose shapes change."""
-    if sides == "bernoulli" and cuda_graph:
-        raise SettingsError(
-            "cuda_graph=true cannot record steps with sides=bernoulli, where the number of facts "
-            "with either end replaced changes; use sides=halves or cuda_graph=false."
-        )
-
-
-def make_tables(settings: TransESettings, train: KnowledgeGraph) -> Lookup:
-    """Return vectors of d numbers for every entity and relation."""
-    shapes = (train.num_entities, settings.d), (train.num_relations, settings.d)
-    return xavier(*shapes, settings.seed)
-
-
-def margin_parts(
-    settings: TransESettings, scorer: Scorer, tables: Lookup, train: KnowledgeGraph
-) -> tuple[System, Uniform, Margin]:
-    """Return a scorer's system, uniform candidates and the margin loss."""
-    check_sides(settings.sides, settings.cuda_graph)
-    sizes = train.num_entities, train.num_relations
-    sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
-    return System(tables, scorer, *sizes), sampler, Margin(settings.margin, settings.temperature)
 
 
 def build(settings: TransESettings, train: KnowledgeGraph) -> Training:

@@ -13,7 +13,7 @@ from npugraph.graph import KnowledgeGraph
 from npugraph.model import System
 from npugraph.objectives import Objective
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.recipes.transe import TransESettings, make_tables, margin_parts
+from npugraph.recipes.common import MarginSettings, make_tables, margin_parts
 from npugraph.samplers import Sampler
 from npugraph.scorers import TransE, TransR
 from npugraph.settings import setting
@@ -21,7 +21,7 @@ from npugraph.training.batch_loss import PlainTraining, Sides, Training
 
 
 @dataclass(frozen=True)
-class TransRSettings(TransESettings):
+class TransRSettings(MarginSettings):
     """Settings of transr. Published: d=200, otherwise as transe.
 
     Memory and work grow with d squared: a matrix [d, d] a relation, applied to every candidate.

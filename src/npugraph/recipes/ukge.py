@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
 from npugraph.model import Link, System
 from npugraph.objectives import ConfidenceMSE
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.recipes.transe import xavier
+from npugraph.recipes.common import FREE_VECTORS
 from npugraph.samplers import Uniform
 from npugraph.scorers import Affine, DistMult
+from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
 from npugraph.training.batch_loss import PlainTraining, Training
 
@@ -34,7 +36,8 @@ class UkgeSettings(TrainSettings):
 def build(settings: UkgeSettings, train: KnowledgeGraph) -> Training:
     """Put DistMult with a link, uniform candidates and the squared error together."""
     sizes = train.num_entities, train.num_relations
-    tables = xavier((sizes[0], settings.d), (sizes[1], settings.d), settings.seed)
+    shapes = (sizes[0], settings.d), (sizes[1], settings.d)
+    tables = Lookup.xavier_uniform(*shapes, generator(settings.seed, "init"))
     link: Link = "sigmoid" if settings.link == "logi" else "clip"
     system = System(tables, Affine(DistMult()), *sizes, link=link)
     return PlainTraining(
@@ -53,7 +56,7 @@ UKGE = Recipe(
     settings=UkgeSettings,
     build=build,
     parts={
-        "encoder": "one vector an entity and a relation",
+        "encoder": FREE_VECTORS,
         "scorer": "DistMult, scaled and shifted",
         "sampler": "drawn evenly",
         "objective": "squared error of the confidence; 0 for candidates",

@@ -106,8 +106,9 @@ def train(
         for rows in with_step_size(batches, epoch, training, optimizer, settings):
             if not recorder.replay(rows):
                 with recorder.recording(rows) as batch:
-                    loss = training.loss(batch, rng)
-                    total += descend(loss, optimizer, settings.clip) * len(batch)
+                    # Not kept under a name: a loss holds on to its step, which must be over.
+                    step = descend(training.loss(batch, rng), optimizer, settings.clip)
+                    total += step * len(batch)
         line = {"epoch": epoch, "loss": _mean_loss(total, training.num_items(), epoch)}
         health = training.health()
         last = epoch == settings.epochs

@@ -26,9 +26,14 @@ class TwoHeads(nn.Module, ABC):
 
     @abstractmethod
     def scores(
-        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+        self,
+        entities: Tensor,
+        relations: Tensor,
+        facts: Tensor,
+        new_tails: Tensor,
+        new_heads: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Score facts [b, 3] and their corruptions: column 0, then tails [b, k], heads [b, k].
+        """Score facts [b, 3], then the facts with new tails [b, k] and with new heads [b, k].
 
         Returns:
             psi1 and psi0, [b, 1 + k + k] each.
@@ -66,11 +71,16 @@ class MLPHeads(TwoHeads):
         return dimension
 
     def scores(
-        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+        self,
+        entities: Tensor,
+        relations: Tensor,
+        facts: Tensor,
+        new_tails: Tensor,
+        new_heads: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Project every entity once for both heads, then gather and add."""
-        first, (head, heads) = _used(entities, facts[:, 0], heads)
-        last, (tail, ends) = _used(entities, facts[:, 2], torch.cat([facts[:, 2:], tails], 1))
+        first, (head, starts) = _used(entities, facts[:, 0], new_heads)
+        last, (tail, ends) = _used(entities, facts[:, 2], torch.cat([facts[:, 2:], new_tails], 1))
         results = []
         for mlp in (self.psi1, self.psi0):
             as_head, as_tail = first @ mlp.head, last @ mlp.tail
@@ -79,7 +89,7 @@ class MLPHeads(TwoHeads):
             out = self.dropout(mlp.out.expand(len(facts), -1)).contiguous()
             blocks = (
                 gathered_perceptron(embedding(head, as_head) + middle, as_tail, ends, out),
-                gathered_perceptron(embedding(tail, as_tail) + middle, as_head, heads, out),
+                gathered_perceptron(embedding(tail, as_tail) + middle, as_head, starts, out),
             )
             results.append(torch.cat(blocks, 1) + mlp.shift)
         return results[0], results[1]
@@ -128,15 +138,20 @@ class BilinearHeads(TwoHeads):
         return 2 * self.scorer.relation_width(dimension)
 
     def scores(
-        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+        self,
+        entities: Tensor,
+        relations: Tensor,
+        facts: Tensor,
+        new_tails: Tensor,
+        new_heads: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Gather every entity once; a product scores it by both halves of the relation."""
         relation = torch.stack(embedding(facts[:, 1], relations).chunk(2, 1), 1)
         head, tail = embedding(facts[:, :1], entities), embedding(facts[:, 2:], entities)
-        ends = embedding(torch.cat([facts[:, 2:], tails], 1), entities)
+        ends = embedding(torch.cat([facts[:, 2:], new_tails], 1), entities)
         blocks = (
             self.scorer.score_all(head, relation, ends, "tail"),
-            self.scorer.score_all(tail, relation, embedding(heads, entities), "head"),
+            self.scorer.score_all(tail, relation, embedding(new_heads, entities), "head"),
         )
         psi1, psi0 = (torch.cat(blocks, 2) + self.shift.unsqueeze(1)).unbind(1)
         return psi1, psi0

@@ -51,10 +51,15 @@ class SpeculativeSystem(Model):
         self.one_head = one_head
 
     def both(
-        self, entities: Tensor, relations: Tensor, facts: Tensor, tails: Tensor, heads: Tensor
+        self,
+        entities: Tensor,
+        relations: Tensor,
+        facts: Tensor,
+        new_tails: Tensor,
+        new_heads: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Return psi1 and psi0 of facts and corruptions, as :meth:`TwoHeads.scores` does."""
-        psi1, psi0 = self.heads.scores(entities, relations, facts, tails, heads)
+        """Return psi1 and psi0 of facts and of those with an end replaced, by the two heads."""
+        psi1, psi0 = self.heads.scores(entities, relations, facts, new_tails, new_heads)
         return (torch.zeros_like(psi0) if self.one_head else psi1), psi0
 
     def pair(self, facts: Tensor, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -194,10 +199,10 @@ class SpeculativeTraining(Training):
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the objective of a batch of collected facts, each with K uncollected ones."""
         facts = self.facts[rows]
-        tails, heads = (self._draw(facts, rows, side, rng) for side in ("tail", "head"))
+        new_tails, new_heads = (self._draw(facts, rows, side, rng) for side in ("tail", "head"))
         entities, relations = self.system.encoder(rows)
-        psi1, psi0 = self.system.both(entities, relations, facts, tails, heads)
-        weight = torch.cat([tails != facts[:, 2:], heads != facts[:, :1]], 1)
+        psi1, psi0 = self.system.both(entities, relations, facts, new_tails, new_heads)
+        weight = torch.cat([new_tails != facts[:, 2:], new_heads != facts[:, :1]], 1)
         loss: Tensor = self.objective(
             Heads(psi1[:, 0], psi0[:, 0], psi1[:, 1:], psi0[:, 1:], weight.to(psi1.dtype))
         )
@@ -262,8 +267,8 @@ class SpeculativeTraining(Training):
         for facts in torch.split(self.facts, step):
             drawn = self.sampler.draw(facts, side, self.plan.pool * half, rng)
             none = drawn[:, :0]
-            tails, heads = (drawn, none) if side == "tail" else (none, drawn)
-            psi1, psi0 = self.system.both(entities, relations, facts, tails, heads)
+            new_ends = (drawn, none) if side == "tail" else (none, drawn)
+            psi1, psi0 = self.system.both(entities, relations, facts, *new_ends)
             value = self.system.posterior.uncollected_class(psi1[:, 1:], psi0[:, 1:])
             chosen.append(drawn.gather(1, value.topk(keep).indices).int())
         return torch.cat(chosen)

@@ -1,30 +1,83 @@
-"""DistMult, ComplEx and RotatE with self-adversarial candidates, as in RotatE's public code."""
+"""What several recipes are made of: the margin loss of TransE, the self-adversarial one of RotatE.
+
+Recipes do not import each other; what two of them need is here.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from npugraph.encoders import Lookup
+from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.model import System
-from npugraph.objectives import SelfAdversarial
-from npugraph.recipes.base import Choices, Dimension, LogRange, Recipe
+from npugraph.objectives import Margin, SelfAdversarial
+from npugraph.recipes.base import Choices, Dimension, LogRange
 from npugraph.samplers import Sampler, Uniform
-from npugraph.scorers import ComplEx, DistMult, RotatE, Scorer
+from npugraph.scorers import RotatE, Scorer
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
-from npugraph.training.batch_loss import PlainTraining, Training
+from npugraph.training.batch_loss import PlainTraining, Sides, Training
 
-SOURCE = "Sun et al.: RotatE: Knowledge Graph Embedding by Relational Rotation (2019)"
+ROTATE_SOURCE = "Sun et al.: RotatE: Knowledge Graph Embedding by Relational Rotation (2019)"
+# One vector per entity and relation, nothing else: what most recipes have for an encoder.
+FREE_VECTORS = "one vector an entity and a relation"
+
+
+@dataclass(frozen=True)
+class MarginSettings(TrainSettings):
+    """What recipes with a margin loss share: transe and transr."""
+
+    d: int = setting(200, "numbers per entity and relation", low=1)
+    p: int = setting(1, "norm of the distance, 1 or 2", low=1, high=2)
+    margin: float = setting(5.0, "how much closer a fact must be than a candidate", low=0)
+    temperature: float = setting(
+        0.0, "how strongly plausible candidates count; 0: all alike", low=0
+    )
+    negatives: int = setting(25, "candidates beside each fact", low=1)
+    share: int = setting(1, "facts that share their candidates", low=1)
+    sides: Literal["both", "halves", "bernoulli"] = setting(
+        "bernoulli", "which end is replaced: both, either, or by how many answers it has"
+    )
+    epochs: int = setting(200, "passes over the training facts", low=1)
+    batch_size: int = setting(128, "facts per step", low=1)
+    optimizer: Literal["adagrad", "adam", "sgd"] = setting("sgd", "the optimiser")
+    learning_rate: float = setting(1.0, "step size", low=0)
+
+
+def check_sides(sides: Sides, cuda_graph: bool) -> None:
+    """Refuse to record steps whose shapes change."""
+    if sides == "bernoulli" and cuda_graph:
+        raise SettingsError(
+            "cuda_graph=true cannot record steps with sides=bernoulli, where the number of facts "
+            "with either end replaced changes; use sides=halves or cuda_graph=false."
+        )
+
+
+def make_tables(settings: MarginSettings, train: KnowledgeGraph) -> Lookup:
+    """Return vectors of d numbers for every entity and relation."""
+    shapes = (train.num_entities, settings.d), (train.num_relations, settings.d)
+    return Lookup.xavier_uniform(*shapes, generator(settings.seed, "init"))
+
+
+def margin_parts(
+    settings: MarginSettings, scorer: Scorer, tables: Lookup, train: KnowledgeGraph
+) -> tuple[System, Uniform, Margin]:
+    """Return a scorer's system, uniform candidates and the margin loss."""
+    check_sides(settings.sides, settings.cuda_graph)
+    sizes = train.num_entities, train.num_relations
+    sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
+    return System(tables, scorer, *sizes), sampler, Margin(settings.margin, settings.temperature)
 
 
 @dataclass(frozen=True)
 class AdversarialSettings(TrainSettings):
-    """What the three recipes share.
+    """What recipes with the self-adversarial loss share.
 
     Published on FB15k-237: batches of 1024, 256 candidates, 100,000 steps (about 375 epochs).
     """
@@ -50,23 +103,8 @@ class AdversarialSettings(TrainSettings):
 
 
 @dataclass(frozen=True)
-class DistMultSettings(AdversarialSettings):
-    """Settings of distmult. Published: d=2000, gamma=200; penalty 1e-5 on whole tables."""
-
-    penalty: float = setting(0.005, "weight of the N3 penalty", low=0)
-
-
-@dataclass(frozen=True)
-class ComplexSettings(AdversarialSettings):
-    """Settings of complex. Published: d=1000, gamma=200; penalty 1e-5 on whole tables."""
-
-    d: int = setting(100, "complex numbers per entity and relation", low=1)
-    penalty: float = setting(0.005, "weight of the N3 penalty", low=0)
-
-
-@dataclass(frozen=True)
-class RotateSettings(AdversarialSettings):
-    """Settings of rotate. Published on FB15k-237: d=1000, gamma=9, temperature 1, 5e-5."""
+class RotationSettings(AdversarialSettings):
+    """What recipes that score by RotatE share: rotate and sans."""
 
     d: int = setting(100, "complex numbers per entity, angles per relation", low=1)
     gamma: float = setting(9.0, "score of a perfect fit; the start is even in +-(gamma + 2) / d")
@@ -113,7 +151,7 @@ def make_system(settings: AdversarialSettings, scorer: Scorer, train: KnowledgeG
     return System(tables, scorer, train.num_entities, train.num_relations)
 
 
-def rotate_scorer(settings: RotateSettings) -> RotatE:
+def rotate_scorer(settings: RotationSettings) -> RotatE:
     """Return RotatE whose angles start evenly in +-pi, counted in units of limit / pi."""
     return RotatE(settings.gamma, unit=math.pi / settings.limit)
 
@@ -125,66 +163,24 @@ def build_scorer(settings: AdversarialSettings, scorer: Scorer, train: Knowledge
     return adversarial_training(settings, make_system(settings, scorer, train), sampler, train)
 
 
-def build_distmult(settings: DistMultSettings, train: KnowledgeGraph) -> Training:
-    """Put DistMult, uniform candidates and the self-adversarial loss together."""
-    return build_scorer(settings, DistMult(), train)
-
-
-def build_complex(settings: ComplexSettings, train: KnowledgeGraph) -> Training:
-    """Put ComplEx, uniform candidates and the self-adversarial loss together."""
-    return build_scorer(settings, ComplEx(), train)
-
-
-def build_rotate(settings: RotateSettings, train: KnowledgeGraph) -> Training:
-    """Put RotatE, uniform candidates and the self-adversarial loss together."""
-    return build_scorer(settings, rotate_scorer(settings), train)
-
-
-def make_parts(scorer: str, sampler: str = "drawn evenly") -> dict[str, str]:
+def adversarial_parts(scorer: str, sampler: str = "drawn evenly") -> dict[str, str]:
     """Say what such a recipe is made of."""
     return {
-        "encoder": "one vector an entity and a relation",
+        "encoder": FREE_VECTORS,
         "scorer": scorer,
         "sampler": sampler,
         "objective": "logistic loss; plausible candidates and facts of rare queries count more",
     }
 
 
-SPACE: dict[str, Dimension] = {
+ADVERSARIAL_SPACE: dict[str, Dimension] = {
     "learning_rate": LogRange(5e-4, 0.02),
     "temperature": Choices((0.5, 1.0)),
     "negatives": Choices((32, 64, 128, 256)),
 }
-BILINEAR_SPACE: dict[str, Dimension] = {**SPACE, "penalty": LogRange(1e-4, 0.3)}
+BILINEAR_SPACE: dict[str, Dimension] = {**ADVERSARIAL_SPACE, "penalty": LogRange(1e-4, 0.3)}
 # The published grids of temperature and gamma.
 ROTATE_SPACE: dict[str, Dimension] = {
-    **SPACE,
+    **ADVERSARIAL_SPACE,
     "gamma": Choices((3.0, 6.0, 9.0, 12.0, 18.0, 24.0, 30.0)),
 }
-DISTMULT = Recipe(
-    name="distmult",
-    summary="DistMult, uniform candidates, self-adversarial loss, N3 penalty.",
-    source="Yang et al.: Embedding Entities and Relations (2015), trained as in " + SOURCE,
-    settings=DistMultSettings,
-    build=build_distmult,
-    parts=make_parts("DistMult"),
-    space=BILINEAR_SPACE,
-)
-COMPLEX = Recipe(
-    name="complex",
-    summary="ComplEx, uniform candidates, self-adversarial loss, N3 penalty.",
-    source="Trouillon et al.: Complex Embeddings (2016), trained as in " + SOURCE,
-    settings=ComplexSettings,
-    build=build_complex,
-    parts=make_parts("ComplEx"),
-    space=BILINEAR_SPACE,
-)
-ROTATE = Recipe(
-    name="rotate",
-    summary="RotatE, uniform candidates, self-adversarial loss.",
-    source=SOURCE,
-    settings=RotateSettings,
-    build=build_rotate,
-    parts=make_parts("RotatE"),
-    space=ROTATE_SPACE,
-)
