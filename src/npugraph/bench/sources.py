@@ -34,6 +34,7 @@ NUMERIC = (
     "scorers",
     "seeds.py",
     "training",
+    "triples.py",
 )
 # Digits of the hash: enough to tell the versions of one project apart.
 DIGITS = 12
