@@ -81,13 +81,13 @@ def named(sources: Iterable[str | None]) -> str:
     """Name the sources of some lines, for a reader.
 
     >>> named(["0f3a", None, "0f3a"])
-    '0f3a (2 cells), before hashes were recorded (1 cell)'
+    '0f3a (2 cells), unrecorded (1 cell)'
     """
     counts: dict[str | None, int] = {}
     for source in sources:
         counts[source] = counts.get(source, 0) + 1
     return ", ".join(
-        f"{source or 'before hashes were recorded'} ({count} cell{'s' if count > 1 else ''})"
+        f"{source or 'unrecorded'} ({count} cell{'s' if count > 1 else ''})"
         for source, count in counts.items()
     )
 

@@ -283,7 +283,7 @@ def test_seeds_of_different_sources_are_marked_and_named() -> None:
     assert column(block.parts[0], "seeds")["ComplEx-N3"] == "3 ‡"
     assert column(block.parts[0], "seeds")["RotatE"] == "3"
     assert (
-        "‡ ComplEx-N3: the mean mixes before hashes were recorded (1 cell), bbb (1 cell), "
+        "‡ ComplEx-N3: the mean mixes unrecorded (1 cell), bbb (1 cell), "
         "aaa (1 cell)." in block.notes
     )
     assert any(
