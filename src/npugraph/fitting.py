@@ -23,6 +23,7 @@ from npugraph.settings import TrainSettings, as_path, as_settings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.checkpoints import Checkpoints
 from npugraph.training.loop import Judge, Report, choose_device, make_optimizer, precision, train
+from npugraph.training.memory import check_memory
 from npugraph.training.run_folder import Progress, Run
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ def fit(
         raise DataError(f"{splits.name!r} has no training facts, so there is nothing to learn.")
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
+    check_memory(training, settings, device)
     training.to(device)
     if on_built is not None:
         on_built(training)

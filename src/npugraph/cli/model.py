@@ -155,12 +155,12 @@ def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> tuple[str, in
     """Say what is about to be done and what memory it takes; return the bytes on disk, too."""
     from npugraph.recipes import get_recipe
     from npugraph.training.loop import choose_device
+    from npugraph.training.memory import planned_bytes
 
-    system = get_recipe(recipe).build(settings, splits.train).system
-    weights = sum(p.numel() * p.element_size() for p in system.parameters())
-    steps = -(-len(splits.train) // settings.batch_size)
-    # Weights, gradients and up to two optimiser states; scores of a batch and their gradient.
-    total = 4 * weights + 8 * settings.batch_size * splits.num_entities
+    training = get_recipe(recipe).build(settings, splits.train)
+    weights = sum(p.numel() * p.element_size() for p in training.system.parameters())
+    steps = -(-training.num_items() // settings.batch_size)
+    total = planned_bytes(training, settings, choose_device(settings.device))
     # The best weights; the last ones with two optimiser states, and those again beside them while
     # they are replaced; the labels and the facts.
     labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes

@@ -23,13 +23,14 @@ the same winner.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from npugraph.kernels import paths_cpu, paths_cuda, paths_reference
 from npugraph.kernels.paths_edges import Edges
 from npugraph.kernels.paths_reference import degrees
 
-__all__ = ["Edges", "aggregate", "degrees"]
+__all__ = ["Edges", "aggregate", "degrees", "is_fused"]
 
 
 def aggregate(
@@ -77,3 +78,9 @@ def aggregate(
     if paths_cpu.usable(edges, states, relations, query):
         return paths_cpu.aggregate(*given)
     return paths_reference.aggregate(*given)
+
+
+def is_fused(edges: Edges, width: int, device: torch.device, dtype: torch.dtype) -> bool:
+    """Tell whether messages of many questions are added up as they are made, or first all held."""
+    sample = torch.empty(0, 64, width, dtype=dtype, device=device)
+    return paths_cuda.usable(edges, sample) or paths_cpu.usable(edges, sample)

@@ -27,6 +27,8 @@ class Training(nn.Module, ABC):
 
     system: Model
     facts: Tensor
+    # The settings by which a step takes less memory, for whoever has too little.
+    memory_settings: tuple[str, ...] = ("batch_size",)
 
     def __init__(self, system: Model, facts: Tensor) -> None:
         """Train ``system`` on facts [n, 3]."""
@@ -45,6 +47,10 @@ class Training(nn.Module, ABC):
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return what the optimiser trains, in groups with options of their own."""
         return [{"params": list(self.parameters())}]
+
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """Return about how many bytes a step takes beside the weights: scores, their gradient."""
+        return 8 * batch_size * self.system.num_entities
 
     def step_share(self, done: float) -> float:
         """Return the share of the step size that is left when ``done`` of all steps are taken."""

@@ -168,7 +168,7 @@ def test_many_questions_take_several_passes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_fewer_questions_fit_where_there_are_more_entities() -> None:
-    small, large = model(), model(entities=4_000_000)
+    small, large = model(), model(entities=400_000)
     assert small.questions_per_pass() == 256
     assert large.questions_per_pass() == 1
 

@@ -28,6 +28,7 @@ class PathTraining(Training):
     the facts, all edges between the two ends; and of the other edges a share of ``edge_dropout``.
     """
 
+    memory_settings = ("batch_size", "d", "layers")
     system: PathModel
     pair: Tensor
     asked: Tensor
@@ -66,6 +67,10 @@ class PathTraining(Training):
     def num_items(self) -> int:
         """Return how many questions one epoch asks."""
         return self.per_epoch
+
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """Return about how many bytes a step takes: what all layers keep for their gradients."""
+        return self.system.step_bytes(batch_size, device)
 
     def step_share(self, done: float) -> float:
         """Let the step size fall in a straight line to 0, or stay as it is."""

@@ -12,7 +12,7 @@ from torch.nn.functional import embedding, layer_norm, linear, softplus
 
 from npugraph.encoders import Encoder
 from npugraph.graph import SIDES, Side, TripleIndex
-from npugraph.kernels.paths import Edges, aggregate, degrees
+from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
 from npugraph.model import Model
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.seeds import generator
@@ -195,11 +195,10 @@ class PathModel(Model):
             self.known = self.known.to(self.device)
         return self
 
-    @property
-    def state_dtype(self) -> torch.dtype:
-        """What states are kept in: bfloat16 on a GPU where asked for, else as the weights."""
+    def state_dtype(self, device: torch.device) -> torch.dtype:
+        """Return the type of states: bfloat16 on a GPU where asked for, else as the weights."""
         kept = self.answer.dtype
-        return torch.bfloat16 if self.half_states and self.device.type == "cuda" else kept
+        return torch.bfloat16 if self.half_states and device.type == "cuda" else kept
 
     def weights_without(self, hidden: Tensor) -> Tensor:
         """Return the weights [edges] with 0 for both edges of the stored facts ``hidden`` [m]."""
@@ -222,7 +221,7 @@ class PathModel(Model):
 
     def _states(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
         """Return the states [E, B, d] after the last layer."""
-        kind, count = self.state_dtype, len(start)
+        kind, count = self.state_dtype(start.device), len(start)
         scale = degree_scales(degrees(weight, self.edges).to(vectors.dtype))
         first = vectors.to(kind)
         place = (start, torch.arange(count, device=start.device))
@@ -272,8 +271,27 @@ class PathModel(Model):
     def questions_per_pass(self) -> int:
         """Return how many questions fit the memory of one pass without gradients."""
         budget = GPU_BUDGET if self.device.type == "cuda" else CPU_BUDGET
-        each = PASS_NUMBERS * self.num_entities * self.d * self.state_dtype.itemsize
+        size = self.state_dtype(self.device).itemsize
+        each = (PASS_NUMBERS * self.num_entities + 4 * self._held(self.device)) * self.d * size
         return max(1, min(256, budget // each))
+
+    def _held(self, device: torch.device) -> int:
+        """Return how many messages of a question are held at once: none by a fused kernel."""
+        if is_fused(self.edges, self.d, device, self.state_dtype(device)):
+            return 0
+        return self.num_entities + len(self.edges)
+
+    def step_bytes(self, questions: int, device: torch.device) -> int:
+        """Return about how many bytes a step with gradients takes beside the weights.
+
+        Every layer keeps its state, four features, which message won, and what the norm and the
+        short cut need; beside that there are the gradients of one layer and the answers.
+        """
+        size = self.state_dtype(device).itemsize
+        layer = self.num_entities * (5 * size + 10) + 4 * size * self._held(device)
+        layer += 2 * (self.answer.itemsize + size) * 2 * self.num_relations
+        once = self.num_entities * 24 * (size + self.answer.itemsize) // 2
+        return questions * self.d * (len(self.layers) * layer + once)
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class PathSettings(TrainSettings):
     hide_pair_share: float = setting(
         0.0, "share of a batch's facts whose ends lose every edge between them", low=0, high=1
     )
-    edge_dropout: float = setting(0.3, "share of the edges left out in a step", low=0, high=1)
+    edge_dropout: float = setting(0.4, "share of the edges left out in a step", low=0, high=1)
     epoch_share: float = setting(
         1.0, "share of the questions that one epoch asks", low=1e-6, high=1
     )
