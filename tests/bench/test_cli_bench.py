@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.tiny import made_up, made_up_cost, tiny_graph
+from npugraph import __version__
 from npugraph.bench.plan import BenchPlan, packaged
 from npugraph.bench.store import Store
 from npugraph.cli import main
@@ -63,6 +64,8 @@ def test_a_plan_from_start_to_end(command: Any, plan: Path, tmp_path: Path) -> N
     code, shown, err = command(*words)
     assert code == 1, err  # One has failed.
     assert json.loads(shown) == {
+        "schema": "npugraph.bench.run/1",
+        "version": __version__,
         "plan": "small",
         "out": str(out),
         "done": 2,
