@@ -135,6 +135,16 @@ def test_a_changed_file_is_not_executed_by_the_commands_unless_trusted(
         assert command(monkeypatch, capsys, *trusted)[0] == 0
 
 
+def test_a_file_with_an_objective_of_its_own(work: Path) -> None:
+    (work / "margin.py").write_text(BLOCKS[-1], encoding="utf-8")
+    settings = {**SMALL, "d": 16, "epochs": 40, "learning_rate": 0.05}
+    fitted = npugraph.fit(facts(), "margin.py", settings, "run")
+    assert fitted.recipe == "squared-margin"
+    losses = [record["loss"] for record in fitted.metrics]
+    assert losses[-1] < 0.5 * losses[0]
+    assert npugraph.evaluate("run", device="cpu")["filters"]["clean"]["mrr"] > 0
+
+
 # From Python
 
 
