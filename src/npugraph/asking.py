@@ -21,7 +21,7 @@ from npugraph.auditing import Audit
 from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions
 from npugraph.errors import RunError, SettingsError, nearest
-from npugraph.explaining import Explanation
+from npugraph.explaining import Explanation, fact_ids
 from npugraph.explaining import explain as find_evidence
 from npugraph.fitting import Fitted, load
 from npugraph.graph import Side
@@ -214,9 +214,7 @@ def explain(
     graph = fitted.splits.train
     if judged is not None:
         graph = graph.with_facts(fitted.splits.all_facts())
-    ids = torch.tensor(
-        [graph.entities.id(head), graph.relations.id(relation), graph.entities.id(tail)]
-    )
+    ids = fact_ids(graph, fact)
     system = fitted.system
     found = find_evidence(graph, ids, score_all=system.score_all, top=top, device=system.device)
     if judged is None:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from npugraph.arrays import first_of_each
 from npugraph.display import Shown
 from npugraph.errors import DataError, SettingsError, nearest
 from npugraph.seeds import generator
@@ -398,8 +399,8 @@ def draw_parts(
     facts = index.facts()[order]
     needed = torch.zeros(len(facts), dtype=torch.bool)
     entities = torch.cat([facts[:, 0], facts[:, 2]])
-    needed[_first_places(entities) % max(len(facts), 1)] = True
-    needed[_first_places(facts[:, 1])] = True
+    needed[first_of_each(entities) % max(len(facts), 1)] = True
+    needed[first_of_each(facts[:, 1])] = True
     free = torch.nonzero(~needed).squeeze(1)
     num_valid = min(round(valid_share * len(facts)), len(free) // 2)
     num_test = min(round(test_share * len(facts)), len(free) - num_valid)
@@ -409,10 +410,3 @@ def draw_parts(
     in_key_order = torch.empty_like(part)
     in_key_order[order] = part
     return in_key_order[torch.searchsorted(index.keys, index.key(graph.facts))]
-
-
-def _first_places(ids: Tensor) -> Tensor:
-    """Return where each distinct id first stands in ``ids`` [n]."""
-    distinct, inverse = torch.unique(ids, return_inverse=True)
-    places = torch.full((len(distinct),), len(ids))
-    return places.scatter_reduce(0, inverse, torch.arange(len(ids)), "amin")

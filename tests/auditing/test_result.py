@@ -15,6 +15,7 @@ from audit_samples import FAST, REPEATED, graph_of, people, rows, sample
 from npugraph.auditing import (
     Audit,
     AuditSettings,
+    Thresholds,
     audit,
     estimate_cost,
     suited_settings,
@@ -400,3 +401,54 @@ def test_a_proposed_fact_is_explained_by_the_system_that_found_it(done: Audit) -
 def test_an_unknown_name_is_an_error(done: Audit) -> None:
     with pytest.raises(DataError, match="No entity is called 'persn 001'"):
         done.explain(("persn 001", "knows", "person 002"))
+
+
+def test_an_explanation_carries_the_probability(done: Audit) -> None:
+    place = int(done.suspect_rows[0])
+    found = done.explain(done.collected.facts[place])
+    assert found.probability == done.collected.probability[place]
+    assert (found.low, found.high) == (done.collected.low[place], done.collected.high[place])
+    assert "Probability of being true: " in found.to_text()
+    new = done.explain(("hermit", "knows", "hermit"))
+    assert new.probability is None
+    assert "Probability" not in new.to_text()
+
+
+# Handing on
+
+
+def test_an_audit_shows_itself_in_a_line_and_in_a_notebook(done: Audit) -> None:
+    assert repr(done) == (
+        "<Audit of people: 198 facts, share of wrong facts not identifiable, 15 suspects, "
+        "30 missing facts>"
+    )
+    known = dataclasses.replace(
+        done,
+        name="<b>" + 100 * "x",
+        priors=dataclasses.replace(
+            done.priors, identifiable=True, beta=Interval(0.95, 0.9, 0.98), reason=""
+        ),
+    )
+    assert "5.0% wrong (2.0% to 10.0%)" in repr(known)
+    assert len(repr(known)) < 200
+    shown = known._repr_html_()
+    assert "<b>" not in shown
+    assert "&lt;b&gt;" in shown
+    assert shown.count("<tr>") == 11
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_files_are_written_to_a_string_or_a_path(done: Audit, tmp_path: Path, kind: type) -> None:
+    done.report(kind(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert done.write(kind(tmp_path / "all"))["facts"] == 198
+    assert (tmp_path / "all" / "suspects.tsv").is_file()
+
+
+def test_thresholds_are_passed_down() -> None:
+    graph = graph_of(people(12))
+    strict = dataclasses.replace(QUICK, thresholds=Thresholds(least_facts=73))
+    with pytest.raises(DataError, match="needs at least 73"):
+        audit(graph, strict)
+    few = dataclasses.replace(QUICK, thresholds=Thresholds(pool_facts=20))
+    assert all(len(pool.facts) <= 20 for pool in audit(graph, few).crossfit.pools.values())

@@ -192,6 +192,78 @@ def test_explain_says_what_is_wrong(audited: tuple[Path, Result], tmp_path: Path
     assert "not a run folder" in refusal("explain", tmp_path, "a", "b", "c")
 
 
+def test_explain_prints_the_probability_of_the_audit(audited: tuple[Path, Result]) -> None:
+    import pyarrow.parquet
+
+    out, _ = audited
+    row = pyarrow.parquet.read_table(out / "posterior.parquet").to_pylist()[7]
+    fact = row["head"], row["relation"], row["tail"]
+    found = json.loads(npugraph("explain", out, *fact, "--device", "cpu", "--json").stdout)
+    for name in ("probability", "low", "high"):
+        assert found[name] == row[name]
+    text = npugraph("explain", out, *fact, "--device", "cpu").stdout
+    assert text.splitlines()[1].startswith("Probability of being true: ")
+
+
+def test_explain_prints_the_probability_of_a_recipe_that_has_one(
+    facts: Path, tmp_path: Path
+) -> None:
+    npugraph(
+        "fit", facts, "--out", tmp_path / "run", "--recipe", "npugraph/bilinear",
+        "--set", "epochs=1", "--set", "d=8", "--set", "device=cpu",
+    )  # fmt: skip
+    done = npugraph("explain", tmp_path / "run", *rows()[0], "--device", "cpu", "--json")
+    found = json.loads(done.stdout)
+    assert 0 <= found["probability"] <= 1
+    assert found["low"] is found["high"] is None
+
+
+def test_names_that_hold_what_was_typed_are_suggested(audited: tuple[Path, Result]) -> None:
+    said = refusal("explain", audited[0], "STADT 11", "knows", "hermit")
+    assert "No entity is called 'STADT 11' in this graph. Did you mean 'Großstadt 11'" in said
+
+
+# Settings
+
+
+def test_a_setting_that_both_have_reaches_the_recipe_and_the_option_the_audit() -> None:
+    words = ["beta=0.7", "missing=5", "one_ended=3", "dropout=0.25"]
+    settings, changes = commands._settings(
+        {"recipe": "npugraph", "beta": 0.95, "alpha": None, "seed": 4}, words
+    )
+    assert changes == {"beta": "0.7", "dropout": "0.25"}
+    assert (settings.beta, settings.alpha, settings.missing, settings.seed) == (0.95, None, 5, 4)
+    assert settings.thresholds.one_ended == 3
+    # Where the recipe does not have it, the audit's own is meant.
+    settings, changes = commands._settings({"recipe": None}, ["beta=0.9", "seed=3", "d=8"])
+    assert (settings.beta, settings.seed, changes) == (0.9, 3, {"d": "8"})
+    assert settings.recipe == "complex-n3"
+    told = npugraph("audit", "--help").output.replace("│", " ")
+    assert "--set beta= is the recipe's and --beta the audit's" in " ".join(told.split())
+
+
+def test_settings_and_thresholds_are_shown() -> None:
+    done = npugraph("audit", "--show-settings", "--json", "--set", "folds=3", "--set", "widest=0.2")
+    shown = json.loads(done.stdout)
+    assert shown["settings"]["folds"] == 3
+    assert shown["thresholds"]["widest"] == 0.2
+    text = npugraph("audit", "--show-settings").stdout
+    assert "one_ended" in text
+    assert "facts a person is willing to review" in text
+
+
+def test_long_names_are_cut_where_they_are_shown(tmp_path: Path) -> None:
+    name = "x" * 100_000
+    path = tmp_path / "facts.tsv"
+    named = [tuple(name if word == "国 1" else word for word in row) for row in rows()]
+    path.write_text("".join("\t".join(row) + "\n" for row in named), encoding="utf-8")
+    out = tmp_path / "out"
+    done = npugraph("audit", path, "--out", out, *SMALL)
+    assert max(map(len, done.stdout.splitlines())) < 400
+    assert (out / "report.html").stat().st_size < 2_000_000
+    assert any(name in row for row in lines(out / "cleaned.tsv"))
+
+
 # The demo
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from npugraph.names import shorten
 from npugraph.report import ReportData
 
 from .report_samples import HOSTILE, empty_report, hostile_report, realistic_report
@@ -225,7 +226,10 @@ def test_hostile_labels_do_nothing(show: Show) -> None:
             button.click()
     page.locator("#suspects td").first.hover()
     heads = page.locator("#suspects td.c-head").all_text_contents()
-    assert heads == [text or "(empty)" for text in HOSTILE]
+    assert heads == [shorten(text) or "(empty)" for text in HOSTILE]
+    cut = page.locator("#suspects td.c-head bdi[title]").all()
+    long = [text for text in HOSTILE if len(text) > 80]
+    assert [label.get_attribute("title") for label in cut] == [text[:1000] for text in long]
     page.locator("#suspects [data-tool=relation]").select_option(index=1)
     assert page.evaluate("window.hacked") is None
     assert page.locator("main img, main iframe, main script:not([type])").count() == 0

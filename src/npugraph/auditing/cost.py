@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from npugraph.auditing.features import FEATURES
+from npugraph.auditing.features import CHUNK, FEATURES
+from npugraph.auditing.pools import KINDS
 from npugraph.auditing.presets import SEARCH
 from npugraph.auditing.settings import AuditSettings
 from npugraph.graph import KnowledgeGraph
+from npugraph.rules.mining import MAX_PATHS
 from npugraph.settings import TrainSettings
 from npugraph.training.loop import choose_device
+
+# What the first optimiser loads, whatever the graph; copies of a fact; a path while it is counted.
+OPTIMISER_BYTES = 145 * 2**20
+FACT_BYTES = 200
+PATH_BYTES = 120
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,7 @@ class Cost:
         facts: distinct facts.
         systems: trainings, those of the search among them.
         products: multiply-adds of training and judging, in 10^12.
-        memory: bytes at most at one time, roughly.
+        memory: bytes that the process holds at most at one time, libraries and all, roughly.
         disk: bytes that are written, roughly.
         seconds: at the speed this machine showed on a small matrix product; None: not measured.
     """
@@ -72,14 +81,7 @@ def estimate_cost(
     per_fact = 2 * 3 * compared * width
     fit = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
     judge = 6 * facts * 2 * 2 * settings.compared * width
-    table = graph.num_entities * width * 4
-    memory = (
-        (settings.folds + 3) * table
-        + 8 * training.batch_size * compared
-        + 8 * facts * len(FEATURES) * 4
-        + 8192 * 2 * settings.compared * 8
-        + 400 * 2**20
-    )
+    memory = _memory(graph, settings, training, facts, width, compared)
     products = (fit + judge) / 1e12
     seconds = None
     if measure:
@@ -87,6 +89,45 @@ def estimate_cost(
         speed = _multiply_adds_per_second(choose_device(settings.device))
         seconds = 2 * products * 1e12 / speed + 2.5e-4 * facts + 5
     return Cost(facts, systems, products, int(memory), _disk(graph, settings.folds, width), seconds)
+
+
+def _memory(
+    graph: KnowledgeGraph,
+    settings: AuditSettings,
+    training: TrainSettings,
+    facts: int,
+    width: int,
+    compared: int,
+) -> int:
+    """Return about how many bytes of main memory the process will hold at most.
+
+    What is resident now, what an optimiser brings along, and the larger of two stages: training
+    and judging, or mining the rules behind the evidence.
+    """
+    table = 4 * graph.num_entities * width
+    largest = int(torch.bincount(graph.facts[:, 1]).max()) // settings.folds
+    in_pools = len(KINDS) * min(facts, settings.thresholds.pool_facts)
+    learnt_from = 2 * min(facts, settings.thresholds.score_facts)
+    judging = (
+        # The systems, an optimiser's state, gradients, the best weights so far.
+        (settings.folds + 3) * table
+        + 16 * training.batch_size * compared
+        + 20 * min(CHUNK, largest) * 2 * settings.compared
+        # Features while they are joined, and as the trees want them.
+        + len(FEATURES) * (8 * (facts + in_pools) + 24 * learnt_from)
+        + FACT_BYTES * facts
+    )
+    degree = torch.bincount(graph.facts[:, [0, 2]].flatten())
+    mining = PATH_BYTES * min(int((degree * (degree - 1)).sum()), MAX_PATHS)
+    return _resident() + OPTIMISER_BYTES + max(judging, settings.folds * table + mining)
+
+
+def _resident() -> int:
+    """Return the bytes that this process holds now; a usual number where that is not told."""
+    status = Path("/proc/self/statm")
+    if not status.is_file():
+        return 420 * 2**20
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _disk(graph: KnowledgeGraph, folds: int, width: int) -> int:

@@ -25,7 +25,7 @@ from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
 from npugraph.errors import DataError
-from npugraph.explaining import Explainer, Explanation
+from npugraph.explaining import Explainer, Explanation, fact_ids
 from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.rules import RuleSet, mine
 from npugraph.settings import TrainSettings
@@ -309,9 +309,7 @@ class Findings:
         that found it; both come with their probability.
         """
         if not isinstance(fact, Tensor):
-            head, relation, tail = fact
-            entities, relations = self.graph.entities, self.graph.relations
-            fact = torch.tensor([entities.id(head), relations.id(relation), entities.id(tail)])
+            fact = fact_ids(self.graph, fact)
         fold: int = 0
         probability: tuple[float | None, ...] = (None, None, None)
         for judged in (self.collected, self.proposed):

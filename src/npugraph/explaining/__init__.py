@@ -7,6 +7,7 @@ higher. The fact in question never counts as evidence for itself.
 
 from npugraph.explaining.collection import CollectionModel
 from npugraph.explaining.evidence import Explainer, explain
+from npugraph.explaining.lookup import fact_ids
 from npugraph.explaining.records import (
     Alternative,
     Attended,
@@ -28,4 +29,5 @@ __all__ = [
     "Supporting",
     "Usage",
     "explain",
+    "fact_ids",
 ]

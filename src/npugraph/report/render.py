@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from npugraph.data.io import written_whole
 from npugraph.errors import writing
+from npugraph.names import SHOWN, shorten
 from npugraph.report import charts, formats
 from npugraph.report.data import (
     INTERVAL,
@@ -32,8 +33,8 @@ from npugraph.report.data import (
 PAGE_SIZE = 25
 # Up to this many rows a reader may ask for all at once; more would make typing slow.
 ALL_ROWS = 1000
-# Labels of more characters get a box of their own that scrolls.
-LONG_LABEL = 160
+# Characters of a cut name that are shown when the pointer rests on it.
+TITLE = 1000
 # Relations that are shown at once; the others are a click away.
 RELATIONS_SHOWN = 10
 # The groups of evidence: field of Evidence, heading.
@@ -81,11 +82,13 @@ def render_report(data: ReportData) -> str:
         level=f"{INTERVAL:.0%}",
         page_size=PAGE_SIZE,
         all_rows=ALL_ROWS,
-        long_label=LONG_LABEL,
+        name_shown=SHOWN,
+        name_title=TITLE,
         relations_shown=RELATIONS_SHOWN,
         groups=GROUPS,
         suspects=_row_views(data.suspects),
         missing=_row_views(data.missing),
+        names=_long_names,
         expected_wrong=sum(1 - row.probability.value for row in data.suspects),
         expected_true=sum(row.probability.value for row in data.missing),
         relations=_relation_views(data),
@@ -117,6 +120,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "embedded_json": embedded_json,
         "breakable": breakable,
+        "shorten": shorten,
         "percent": formats.percent,
         "percent_range": formats.percent_range,
         "decimal": formats.decimal,
@@ -166,7 +170,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _row_views(rows: Sequence[FactRow]) -> list[dict[str, Any]]:
-    """Return one plain record a row: the script and the template show the same strings."""
+    """Return one plain record per row: the script and the template show the same strings."""
     views = []
     for rank, row in enumerate(rows, start=1):
         view: dict[str, Any] = {
@@ -192,6 +196,23 @@ def _row_views(rows: Sequence[FactRow]) -> list[dict[str, Any]]:
         }
         views.append(view)
     return views
+
+
+def _long_names(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the rows with long names as numbers, and these names: each is in the page once.
+
+    The script puts the names back, so that search, sorting and the TSV have them whole.
+    """
+    number: dict[str, int] = {}
+
+    def stored(name: str | None) -> str | int | None:
+        if name is None or len(name) <= SHOWN:
+            return name
+        return number.setdefault(name, len(number))
+
+    columns = ("head", "relation", "tail", "correction")
+    kept = [{**row, **{column: stored(row[column]) for column in columns}} for row in rows]
+    return {"rows": kept, "names": list(number)}
 
 
 def _short(value: float | None) -> float | None:

@@ -23,12 +23,23 @@
     return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   }
 
-  function label(text, long) {
+  // The start and the end of a long name; names.shorten does the same. Characters, not halves of
+  // them, are counted, but those beyond what can be shown are not looked at.
+  function shorten(text, limits) {
+    if (text.length <= limits.shown) return text;
+    const start = [...text.slice(0, 2 * limits.shown)], end = [...text.slice(-2 * limits.shown)];
+    if (text.length <= 2 * limits.shown && start.length <= limits.shown) return text;
+    const tail = Math.floor(limits.shown / 4);
+    return `${start.slice(0, limits.shown - tail - 1).join("")}…${end.slice(-tail).join("")}`;
+  }
+
+  function label(text, limits) {
     if (!text) return make("span", { class: "label quiet" }, "(empty)");
+    const shown = shorten(text, limits);
     // A line may break after the signs that join the words of paths and IRIs.
-    const pieces = text.split(/(?<=[/_#:.])(?=[^/_#:.])/).flatMap((piece) => [make("wbr"), piece]);
-    const name = [...text].length > long ? "label long" : "label";
-    return make("bdi", { class: name }, ...pieces.slice(1));
+    const pieces = shown.split(/(?<=[/_#:.])(?=[^/_#:.])/).flatMap((piece) => [make("wbr"), piece]);
+    const cut = shown === text ? {} : { title: text.slice(0, limits.title) };
+    return make("bdi", { class: "label", ...cut }, ...pieces.slice(1));
   }
 
   // The same drawing as charts.range_bar on the track 0..1.
@@ -46,21 +57,21 @@
     return bar;
   }
 
-  // One builder a column: the cell's children.
+  // One builder per column: the cell's children.
   const cells = {
     rank: (row) => [String(row.rank)],
-    head: (row, long) => [label(row.head, long)],
-    relation: (row, long) => [label(row.relation, long)],
-    tail: (row, long) => [label(row.tail, long), ...(row.mark ? [" ", make("bdi", { class: "mark" }, row.mark)] : [])],
+    head: (row, limits) => [label(row.head, limits)],
+    relation: (row, limits) => [label(row.relation, limits)],
+    tail: (row, limits) => [label(row.tail, limits), ...(row.mark ? [" ", make("bdi", { class: "mark" }, row.mark)] : [])],
     probability: (row) => [
       make("span", { class: "figure" }, row.shown),
       ...(row.interval ? [" ", make("span", { class: "quiet" }, row.interval)] : []),
       rangeBar(row),
     ],
     score: (row) => [row.scoreShown],
-    correction: (row, long) => row.correction === null
+    correction: (row, limits) => row.correction === null
       ? [make("span", { class: "quiet" }, "none")]
-      : [make("span", { class: "side" }, row.side), " ", label(row.correction, long)],
+      : [make("span", { class: "side" }, row.side), " ", label(row.correction, limits)],
   };
 
   function compare(key, sign) {
@@ -94,7 +105,7 @@
       this.section = section;
       this.name = payload.name;
       this.groups = payload.groups;
-      this.longLabel = payload.longLabel;
+      this.limits = payload.limits;
       this.rows = payload.rows;
       this.nouns = section.dataset.nouns.split("|");
       this.table = section.querySelector("table");
@@ -108,7 +119,11 @@
       this.sign = 1;
       this.page = 0;
       for (const row of this.rows) {
-        row.text = plain(`${row.head}\n${row.relation}\n${row.tail}`);
+        for (const key of ["head", "relation", "tail", "correction"]) {
+          if (typeof row[key] === "number") row[key] = payload.names[row[key]];
+        }
+        const searched = [row.head, row.relation, row.tail].map((name) => name.slice(0, this.limits.title));
+        row.text = plain(searched.join("\n"));
         row.sentences = Object.values(row.evidence).reduce((sum, lines) => sum + lines.length, 0);
       }
       this.fillRelations();
@@ -127,7 +142,7 @@
       this.tools.relation.append(
         make("option", { value: "" }, `all (${names.length.toLocaleString("en")})`),
         ...names.map((name, i) =>
-          make("option", { value: i }, `${name || "(empty)"} (${counts.get(name).toLocaleString("en")})`)));
+          make("option", { value: i }, `${shorten(name, this.limits) || "(empty)"} (${counts.get(name).toLocaleString("en")})`)));
     }
 
     makeSortable(header) {
@@ -228,7 +243,7 @@
     factRow(row) {
       const tr = make("tr", { role: "row", class: "fact" });
       for (const [key, title] of this.columns) {
-        const children = key === "evidence" ? [this.evidenceButton(row)] : cells[key](row, this.longLabel);
+        const children = key === "evidence" ? [this.evidenceButton(row)] : cells[key](row, this.limits);
         tr.append(make("td", { role: "cell", class: `c-${key}`, "data-label": title }, ...children));
       }
       return tr;

@@ -19,6 +19,8 @@ from npugraph.rules.edges import DirectedEdges, Ints, ranges, spread
 from npugraph.rules.ruleset import RuleSet, wilson_lower
 from npugraph.seeds import number
 
+# Paths of two edges that are looked at; more are sampled.
+MAX_PATHS = 2_000_000
 # Rules while they are counted: first, second (2R for none), head, support, body count; [k] each.
 _Counts = tuple[Ints, Ints, Ints, Ints, Ints]
 
@@ -32,7 +34,7 @@ def mine(
     min_support: int = 2,
     min_lower: float = 0.05,
     max_rules: int = 100_000,
-    max_paths: int = 2_000_000,
+    max_paths: int = MAX_PATHS,
     seed: int = 0,
 ) -> RuleSet:
     """Mine inverse, subsumption and composition rules from facts.

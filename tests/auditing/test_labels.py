@@ -1,0 +1,123 @@
+"""What the columns of the input do in an audit: labels are kept to, confidences are not used."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from audit_samples import WRONG, graph_of, people, rows
+from npugraph.auditing import Audit, AuditSettings, audit, write_audit
+from npugraph.auditing.folds import labelled_facts
+from npugraph.auditing.page import notes, report_data, summary
+from npugraph.errors import DataError
+from npugraph.graph import KnowledgeGraph
+
+QUICK = AuditSettings(recipe="random", folds=2, search=False, device="cpu", missing=10, explained=2)
+RIGHT = 40
+
+
+def labelled() -> KnowledgeGraph:
+    """The sample: wrong rows labelled 0, the first RIGHT ones 1, nothing known of the others."""
+    graph = graph_of(rows(), extra=("nobody",), source="people")
+    label = torch.full((len(graph),), -1, dtype=torch.int8)
+    label[:RIGHT] = 1
+    label[[row in WRONG for row in rows()]] = 0
+    return dataclasses.replace(graph, label=label)
+
+
+@pytest.fixture(scope="module")
+def found() -> Audit:
+    return audit(labelled(), QUICK)
+
+
+def test_labels_are_divided_by_distinct_fact() -> None:
+    graph = labelled()
+    known = labelled_facts(graph)
+    assert (len(known.right), len(known.wrong), len(known.both)) == (RIGHT, len(WRONG), 0)
+    assert graph.label is not None
+    # The first rows stand in the graph twice: the second time they are called wrong.
+    label = graph.label.clone()
+    label[-4:] = 0
+    known = labelled_facts(dataclasses.replace(graph, label=label))
+    assert (len(known.right), len(known.wrong), len(known.both)) == (RIGHT - 4, len(WRONG), 4)
+    assert len(labelled_facts(dataclasses.replace(graph, label=None)).wrong) == 0
+
+
+def test_known_wrong_facts_are_in_no_fold_and_no_system_saw_them(found: Audit) -> None:
+    wrong = found.labelled.wrong
+    assert len(wrong) == len(WRONG)
+    assert not found.crossfit.folds.graph.index().contains(wrong).any()
+    for fold in range(found.crossfit.folds.count):
+        splits = found.crossfit.folds.splits(fold, 0.1, 0)
+        for part in splits.parts().values():
+            assert not part.index().contains(wrong).any()
+    for judged in (found.collected, found.proposed):
+        index = found.graph.with_facts(judged.facts).index()
+        assert not index.contains(wrong).any()
+
+
+def test_known_wrong_facts_are_reported_and_taken_out(found: Audit, tmp_path: Path) -> None:
+    listed = [(r["head"], r["relation"], r["tail"]) for r in found.posterior.to_pylist()]
+    for row, fact in zip(found.posterior.to_pylist(), listed, strict=True):
+        if fact in WRONG:
+            assert (row["probability"], row["low"], row["high"]) == (0, 0, 0)
+            assert row["score"] is row["fold"] is None
+    assert listed[: len(rows())] == rows()
+    taken = {(r["head"], r["relation"], r["tail"]) for r in found.quarantine.to_pylist()}
+    assert set(WRONG) <= taken
+    assert summary(found)["known_wrong"] == len(WRONG)
+    write_audit(found, tmp_path)
+    patch = json.loads((tmp_path / "patch.json").read_text(encoding="utf-8"))
+    removed = {(r["head"], r["relation"], r["tail"]): r["rows"] for r in patch["removed"]}
+    for fact in WRONG:
+        assert removed[fact] == [i + 1 for i, row in enumerate(rows()) if row == fact]
+    record = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+    assert record["notes"] == list(notes(found))
+
+
+def test_facts_labelled_right_are_never_suspected(found: Audit) -> None:
+    everything = dataclasses.replace(
+        found, settings=dataclasses.replace(found.settings, budget=1000)
+    )
+    suspects = {(r["head"], r["relation"], r["tail"]) for r in everything.suspects.to_pylist()}
+    assert suspects == set(rows()) - set(rows()[:RIGHT]) - set(WRONG)
+
+
+def test_labels_are_told(found: Audit) -> None:
+    said = " ".join(notes(found))
+    assert f"{len(WRONG)} facts are labelled 0, known to be wrong" in said
+    assert f"{RIGHT} facts are labelled 1, known to be right" in said
+    assert set(notes(found)) <= set(report_data(found).warnings)
+    graph = graph_of(people(12))
+    every = dataclasses.replace(graph, label=torch.ones(len(graph), dtype=torch.int8))
+    only_right = audit(every, QUICK)
+    assert len(only_right.suspects) == 0
+    assert "so there are no suspects" in " ".join(notes(only_right))
+
+
+def test_a_fact_cannot_be_both_protected_and_wrong() -> None:
+    graph = labelled()
+    wrong = labelled_facts(graph).wrong
+    with pytest.raises(DataError, match="is to be protected and is labelled 0"):
+        audit(graph, QUICK, protected=wrong[:1])
+
+
+def test_too_few_facts_beside_the_wrong_ones_are_refused() -> None:
+    graph = graph_of(people(36)[:60], source="few")
+    label = torch.ones(60, dtype=torch.int8)
+    label[:20] = 0
+    with pytest.raises(DataError, match="holds 40 distinct facts that are not known to be wrong"):
+        audit(dataclasses.replace(graph, label=label), QUICK)
+
+
+def test_a_confidence_changes_nothing_and_that_is_said() -> None:
+    graph = graph_of(people(12))
+    sure = dataclasses.replace(graph, confidence=torch.linspace(0, 1, len(graph)))
+    plain, found = audit(graph, QUICK), audit(sure, QUICK)
+    assert found.posterior.equals(plain.posterior)
+    assert notes(plain) == ()
+    assert "The audit does not use it" in " ".join(notes(found))
