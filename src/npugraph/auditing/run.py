@@ -98,11 +98,11 @@ def audit(
     judged = judged_graph(whole, labelled, asked)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
     say("plan", {"cost": estimate_cost(judged, asked, training, search=search)})
-    if out is not None:
-        begin(out, whole, asked, changes or {})
     folds = make_folds(judged, asked.folds, asked.seed)
     guarded = None if protected is None else facts_of(whole, protected)
     mask = protected_mask(folds.graph, labelled, guarded)
+    if out is not None:
+        begin(out, whole, asked, changes or {})
     training, tried = choose_training(folds, asked, training, say) if search else (training, ())
     systems = fit_systems(folds, asked, training, out, say)
     say("judging", {})

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from npugraph.cli.common import megabytes, say
-from npugraph.errors import OutputError, RunError, SettingsError, cannot_write
+from npugraph.errors import NpugraphError, OutputError, RunError, SettingsError, cannot_write
 
 OverwriteOption = Annotated[
     bool,
@@ -169,8 +169,8 @@ def stoppable(
 ) -> Iterator[None]:
     """Say on Ctrl-C or SIGTERM whether there is something to go on from, and how.
 
-    Where there is nothing, what was written since is taken away again: it would only stand in the
-    way of the next time.
+    Where there is nothing, or where the work is refused before there is anything, what was written
+    since is taken away again: it would only stand in the way of the next time.
 
     Args:
         out: where it is.
@@ -179,15 +179,23 @@ def stoppable(
         kind: what kind of folder it is; None: nothing is taken away.
     """
     existed, before = out.exists(), set(_files(out))
+
+    def take_away() -> None:
+        if kind is not None:
+            _remove(out, [p for p in _files(out) if p not in before and _is_ours(out, p, kind)])
+            if not existed and out.is_dir() and not any(out.iterdir()):
+                out.rmdir()
+
     try:
         yield
+    except NpugraphError:
+        if not kept():
+            take_away()
+        raise
     except (KeyboardInterrupt, SystemExit) as stop:
         if kept():
             say(f"Stopped; {out} is safe. {how}")
         else:
-            if kind is not None:
-                _remove(out, [p for p in _files(out) if p not in before and _is_ours(out, p, kind)])
-                if not existed and out.is_dir() and not any(out.iterdir()):
-                    out.rmdir()
+            take_away()
             say("Stopped; nothing was kept yet.")
         raise SystemExit(stop.code if isinstance(stop, SystemExit) else 130) from None
