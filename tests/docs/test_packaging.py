@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import yaml
 
-from doc_blocks import ROOT, TARGETS, parse_npugraph
+from doc_blocks import ROOT, TARGETS, parse_npugraph, write_inputs
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+# What the extras install, by the names that Python imports.
+EXTRA_MODULES = (
+    *("babel", "countryinfo", "hypothesis", "jsonschema", "numba", "optuna", "playwright"),
+    *("polars", "pykeen", "pyoxigraph", "pytest", "ray", "sphinx", "triton", "yaml"),
+)
+WITHOUT_EXTRAS = f"""
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        absent = name.split(".")[0] in {EXTRA_MODULES}
+        return None if absent else super().find_spec(name, path, target)
+
+sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.meta_path]
+from npugraph.cli import app
+app(["audit", "facts.tsv", "--out", "audit", "--set", "epochs=2"])
+"""
 
 
 def text_of(name: str) -> str:
@@ -66,7 +89,30 @@ def test_the_extra_all_holds_every_extra_for_users() -> None:
     assert "-e '.[all,dev,docs]'" in text_of("Makefile")
 
 
+def test_an_audit_runs_without_the_packages_of_any_extra(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "audit" / "report.html").is_file()
+
+
 def test_the_demo_needs_no_extra() -> None:
     demo = re.search(r"^demo: (.*?) ##", text_of("Makefile"), re.M)
     assert demo
     assert demo[1] == "$(CORE)"
+
+
+def test_every_file_of_the_package_is_installed() -> None:
+    package = ROOT / "src" / "npugraph"
+    patterns = SETTINGS["tool"]["setuptools"]["package-data"]["npugraph"]
+    installed = {path for pattern in patterns for path in package.glob(pattern)}
+    files = {path for path in package.rglob("*") if path.is_file() and path.suffix != ".py"}
+    left_out = {path for path in files if "__pycache__" not in path.parts} - installed
+    assert installed
+    assert not left_out
