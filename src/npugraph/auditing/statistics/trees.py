@@ -3,6 +3,10 @@
 The trees are scikit-learn's. Their thresholds are weighted quantiles, for which scikit-learn goes
 through all rows again for each quantile of each feature; that took longer than the trees. Here a
 feature is sorted once, and the trees are given the numbers of its bins.
+
+Measured on the features of the demo's audit (4,239 facts, 12,000 in pools, seed 0; one thread of an
+x86-64 CPU): noise profile and score take 3.2 s of processor time, 16.2 s with scikit-learn's own
+bins; AUROC .9818 and AP .698 of the planted facts both ways.
 """
 
 from __future__ import annotations
