@@ -140,6 +140,17 @@ def test_a_person_gets_tables(run):
     assert "known" in shown
 
 
+def test_long_names_are_cut_where_a_person_reads_them(tmp_path):
+    long = "x" * 5000
+    rows = {(f"a{i % 7}", "r", f"{long}{i % 11}") for i in range(200)}
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("".join("\t".join(row) + "\n" for row in sorted(rows)), encoding="utf-8")
+    npugraph("fit", facts, "--out", tmp_path / "run", *FAST)
+    asked = ("predict", tmp_path / "run", "--head", "a1", "--relation", "r")
+    assert "x" * 81 not in npugraph(*asked)[1]
+    assert any(len(p["label"]) > 5000 for p in as_json(*asked)["predictions"])
+
+
 def test_perturb_then_fit_then_evaluate_both_filters(tmp_path):
     stats = as_json("perturb", "--rate", "0.3", "--seed", "0", "--out", tmp_path / "ptb")
     names = {path.name for path in (tmp_path / "ptb").iterdir()}

@@ -33,6 +33,7 @@ from npugraph.cli.output import (
     clear_folder,
     stoppable,
 )
+from npugraph.names import shorten
 
 if TYPE_CHECKING:
     from npugraph.graph import Splits
@@ -69,8 +70,8 @@ def fit(
 ) -> None:
     """Train a system on a graph and keep its best epoch, by MRR on the validation facts.
 
-    Ctrl-C is safe: the run folder can be continued with --resume, and then ends exactly as if
-    it had never been stopped.
+    After Ctrl-C, --resume goes on from the last checkpoint, and the run ends exactly as if it had
+    never been stopped.
 
     Example: npugraph fit umls --recipe complex-n3 --out runs/umls --set d=128 --set epochs=60
     """
@@ -284,9 +285,10 @@ def predict(
     query = {"head": head, "relation": relation, "tail": tail}
 
     def show() -> None:
-        asked = ", ".join(value or "?" for value in query.values())
+        asked = ", ".join("?" if value is None else shorten(value) for value in query.values())
         shown = [
-            [r["rank"], r["label"], r["score"], "known" if r["known"] else "new"] for r in rows
+            [r["rank"], shorten(r["label"]), r["score"], "known" if r["known"] else "new"]
+            for r in rows
         ]
         table(f"({asked})", ("rank", side, "score", ""), shown)
 

@@ -150,7 +150,7 @@ def tune(
 ) -> None:
     """Search for the settings that do best on the validation facts; test facts are not looked at.
 
-    Needs Optuna. Ctrl-C is safe: the same command goes on with the study, and then has the trials
+    Needs Optuna. After Ctrl-C the same command goes on with the study, which then has the trials
     of one that was never stopped. Trials worse than the median of the others are cut short.
 
     Example: npugraph tune umls --recipe complex-n3 --trials 30 --out tuned/umls
