@@ -3,8 +3,8 @@
 What a node gathers lies in one array, in stretches of LANES numbers, winners among them: the more
 arrays a loop has, the less sure is the compiler that what it writes is apart from what it reads,
 and then it makes no vectors. Loops over columns always have LANES steps, which is worth more than
-the columns that are left empty. Only the edges that are there are given, sorted by target: those
-of node v are begin[v] to begin[v + 1].
+the columns that are left empty, and take no views of rows, which would have to be counted. Only the
+edges that are there are given, sorted by target: those of node v are begin[v] to begin[v + 1].
 """
 
 from __future__ import annotations
@@ -39,24 +39,21 @@ def forward(
     d = query.shape[1]
     # Of one node: sum, sum of squares, largest, smallest, the numbers of these two.
     sums = np.empty(6 * LANES, states.dtype)
-    own_states = np.zeros((len(states), LANES), states.dtype)
-    own_relations = np.zeros((len(relations), LANES), states.dtype)
+    x = np.zeros((len(states), LANES), states.dtype)
+    r = np.zeros((len(relations), LANES), states.dtype)
     for q0 in range(first, last, max(1, LANES // d)):
         q1 = min(q0 + max(1, LANES // d), last)
         c0, width = q0 * d, (q1 - q0) * d
         # Rows that are far apart by a power of two would push each other out of the cache.
-        own_states[:, :width] = states[:, c0 : c0 + width]
-        own_relations[:, :width] = relations[:, c0 : c0 + width]
+        x[:, :width] = states[:, c0 : c0 + width]
+        r[:, :width] = relations[:, c0 : c0 + width]
         for v in range(len(inverse)):
             _begin(v, q0, start[q0:q1], query, sums)
             end = begin[v + 1]
             for e in range(begin[v], end - 1, 2):
-                x0, r0 = own_states[source[e]], own_relations[relation[e]]
-                x1, r1 = own_states[source[e + 1]], own_relations[relation[e + 1]]
-                _take_two(x0, r0, x1, r1, weight[e], weight[e + 1], number[e], number[e + 1], sums)
+                _take_two(x, r, e, source, relation, weight, number, sums)
             if (end - begin[v]) % 2:
-                x, r = own_states[source[end - 1]], own_relations[relation[end - 1]]
-                _take(x, r, weight[end - 1], number[end - 1], sums)
+                _take(x, r, end - 1, source, relation, weight, number, sums)
             _write(sums, inverse[v], out[v, q0:q1])
             winners[0, v, c0 : c0 + width] = sums[4 * LANES : 4 * LANES + width]
             winners[1, v, c0 : c0 + width] = sums[5 * LANES : 5 * LANES + width]
@@ -77,10 +74,13 @@ def _begin(v: int, q0: int, start: Any, query: Any, sums: Any) -> None:
                 sums[3 * LANES + q * d + k] = boundary
 
 
-def _take(x: Any, r: Any, w: Any, n: Any, sums: Any) -> None:
-    """Let a node gather the message of edge n."""
+def _take(
+    x: Any, r: Any, e: int, source: Any, relation: Any, weight: Any, number: Any, sums: Any
+) -> None:
+    """Let a node gather the message of edge e."""
+    u, t, w, n = source[e], relation[e], weight[e], number[e]
     for j in range(LANES):
-        m = x[j] * r[j] * w
+        m = x[u, j] * r[t, j] * w
         sums[j] += m
         sums[LANES + j] += m * m
         high, deep = sums[2 * LANES + j], sums[3 * LANES + j]
@@ -92,12 +92,14 @@ def _take(x: Any, r: Any, w: Any, n: Any, sums: Any) -> None:
 
 
 def _take_two(
-    x0: Any, r0: Any, x1: Any, r1: Any, w0: Any, w1: Any, n0: Any, n1: Any, sums: Any
+    x: Any, r: Any, e: int, source: Any, relation: Any, weight: Any, number: Any, sums: Any
 ) -> None:
-    """Let a node gather the messages of edges n0 and n1, the first one first."""
+    """Let a node gather the messages of edge e and the next, the first one first."""
+    u0, t0, w0, n0 = source[e], relation[e], weight[e], number[e]
+    u1, t1, w1, n1 = source[e + 1], relation[e + 1], weight[e + 1], number[e + 1]
     for j in range(LANES):
-        a = x0[j] * r0[j] * w0
-        b = x1[j] * r1[j] * w1
+        a = x[u0, j] * r[t0, j] * w0
+        b = x[u1, j] * r[t1, j] * w1
         sums[j] += a + b
         sums[LANES + j] += a * a + b * b
         high, deep = sums[2 * LANES + j], sums[3 * LANES + j]
@@ -150,27 +152,26 @@ def backward(
     d = query.shape[1]
     # Of one node: level and rise of a message's gradient, slopes of the extremes, their numbers.
     terms = np.zeros(6 * LANES, states.dtype)
-    own_states = np.zeros((len(states), LANES), states.dtype)
-    own_relations = np.zeros((len(relations), LANES), states.dtype)
-    states_sum, relations_sum = np.empty_like(own_states), np.empty_like(own_relations)
+    x = np.zeros((len(states), LANES), states.dtype)
+    r = np.zeros((len(relations), LANES), states.dtype)
+    to_x, to_r = np.empty_like(x), np.empty_like(r)
     for q0 in range(first, last, max(1, LANES // d)):
         q1 = min(q0 + max(1, LANES // d), last)
         c0, width = q0 * d, (q1 - q0) * d
-        own_states[:, :width] = states[:, c0 : c0 + width]
-        own_relations[:, :width] = relations[:, c0 : c0 + width]
-        states_sum[:] = 0
-        relations_sum[:] = 0
+        x[:, :width] = states[:, c0 : c0 + width]
+        r[:, :width] = relations[:, c0 : c0 + width]
+        to_x[:] = 0
+        to_r[:] = 0
         for v in range(len(inverse)):
             terms[4 * LANES : 4 * LANES + width] = winners[0, v, c0 : c0 + width]
             terms[5 * LANES : 5 * LANES + width] = winners[1, v, c0 : c0 + width]
             _level(slope[v, q0:q1], out[v, q0:q1], inverse[v], terms)
             _to_boundary(v, q0, start[q0:q1], query, terms, to_query)
             for e in range(begin[v], begin[v + 1]):
-                u, t = source[e], relation[e]
-                x, r, to_x, to_r = own_states[u], own_relations[t], states_sum[u], relations_sum[t]
-                _pass_on(x, r, weight[e], number[e], terms, to_x, to_r)
-        to_states[:, c0 : c0 + width] = states_sum[:, :width]
-        to_relations[:, c0 : c0 + width] = relations_sum[:, :width]
+                u, t, w, n = source[e], relation[e], weight[e], number[e]
+                _pass_on(x, r, u, t, w, n, terms, to_x, to_r)
+        to_states[:, c0 : c0 + width] = to_x[:, :width]
+        to_relations[:, c0 : c0 + width] = to_r[:, :width]
 
 
 def _level(slope: Any, out: Any, share: Any, terms: Any) -> None:
@@ -203,16 +204,18 @@ def _to_boundary(v: int, q0: int, start: Any, query: Any, terms: Any, to_query: 
                 to_query[q0 + q, k] = by
 
 
-def _pass_on(x: Any, r: Any, w: Any, n: Any, terms: Any, to_x: Any, to_r: Any) -> None:
+def _pass_on(
+    x: Any, r: Any, u: int, t: int, w: Any, n: Any, terms: Any, to_x: Any, to_r: Any
+) -> None:
     """Add the gradients of edge n to those of its source's state and its relation."""
     zero = terms.dtype.type(0)
     for j in range(LANES):
-        by = terms[j] + terms[LANES + j] * (x[j] * r[j] * w)
+        by = terms[j] + terms[LANES + j] * (x[u, j] * r[t, j] * w)
         by += terms[2 * LANES + j] if terms[4 * LANES + j] == n else zero
         by += terms[3 * LANES + j] if terms[5 * LANES + j] == n else zero
         by *= w
-        to_x[j] += by * r[j]
-        to_r[j] += by * x[j]
+        to_x[u, j] += by * r[t, j]
+        to_r[t, j] += by * x[u, j]
 
 
 # What :func:`forward` and :func:`backward` call.
