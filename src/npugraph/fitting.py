@@ -97,7 +97,7 @@ def fit(
         raise DataError(f"{splits.name!r} has no training facts, so there is nothing to learn.")
     device = choose_device(settings.device)
     training = chosen.build(settings, splits.train)
-    check_memory(training, settings, device)
+    check_memory(training, settings, len(splits.valid), device)
     training.to(device)
     if on_built is not None:
         on_built(training)

@@ -1,32 +1,82 @@
+"""The memory plan: told from what was built, once, and near what was measured."""
+
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from npugraph.cli import app
 from npugraph.errors import SettingsError
 from npugraph.fitting import fit
-from npugraph.recipes import get_recipe
+from npugraph.recipes import RECIPES, complex_n3
 from npugraph.training import memory
+from npugraph.training.batch_loss import Training
+from npugraph.training.memory import COMPILER, LIBRARIES, MemoryPlan, plan_memory
 from recipe_cases import CASES, groups
 
-CPU = torch.device("cpu")
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "memory.jsonl"
 
 
-def planned(recipe: str, **changes: int) -> int:
-    settings = CASES[recipe].settings(**changes)
-    training = get_recipe(recipe).build(settings, groups().train)
-    return memory.planned_bytes(training, settings, CPU)
+def plan(name: str, **changes: object) -> MemoryPlan:
+    case = CASES[name]
+    settings = case.settings(**changes)
+    training = RECIPES[case.recipe].build(settings, groups().train)
+    return plan_memory(training, settings, len(groups().valid), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_recipe_has_a_plan(name: str) -> None:
+    found = plan(name)
+    assert found.kept >= found.weights
+    assert found.most >= 0
+    assert found.libraries in (LIBRARIES, LIBRARIES + COMPILER)
+    assert found.total == found.kept + found.most + found.libraries
+
+
+def test_more_takes_more() -> None:
+    least = plan("complex-n3")
+    assert plan("complex-n3", d=32).weights == 2 * least.weights
+    assert plan("complex-n3", batch_size=2**16).most > least.most
+    assert plan("complex-n3", optimizer="adam").kept > least.kept
+    assert plan("complex-n3", optimizer="sgd").kept < least.kept
+
+
+def test_the_command_builds_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Training] = []
+
+    def build(settings: complex_n3.ComplexN3Settings, train: object) -> Training:
+        built.append(complex_n3.build(settings, train))  # type: ignore[arg-type]
+        return built[-1]
+
+    counted = dataclasses.replace(RECIPES["complex-n3"], build=build)
+    monkeypatch.setitem(RECIPES, "complex-n3", counted)
+    words = ["fit", "world", "--out", str(tmp_path / "run"), "--set", "epochs=1", "--set", "d=4"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "plan: complex-n3 on cpu" in done.output or torch.cuda.is_available()
+    assert len(built) == 1
+
+
+def test_measured_peaks_are_near_the_plan() -> None:
+    lines = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    assert {(line["graph"], line["recipe"]) for line in lines} >= {
+        (graph, recipe)
+        for graph in ("umls", "codex-s", "fb15k-237")
+        for recipe in ("complex-n3", "distmult", "npugraph")
+    }
+    assert all(0.75 <= line["planned"] / line["measured"] <= 1.25 for line in lines)
 
 
 def test_what_takes_memory_is_counted() -> None:
-    plain = planned("path")
+    plain = plan("path").most
     for change in ({"batch_size": 128}, {"d": 16}, {"layers": 6}):
-        assert 1.5 * plain < planned("path", **change) < 5 * plain
-    scores = 8 * 64 * groups().num_entities
-    weights = 4 * (40 + 8) * 2 * 16
-    assert planned("complex-n3") == scores + 4 * weights
+        assert 1.5 * plain < plan("path", **change).most < 5 * plain
+    assert plan("complex-n3").weights == 4 * (40 + 8) * 2 * 16
 
 
 def test_a_graph_that_is_too_large_is_refused_before_training(
@@ -46,5 +96,5 @@ def test_where_nobody_knows_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_free_memory_is_a_number() -> None:
-    free = memory.free_bytes(CPU)
+    free = memory.free_bytes(torch.device("cpu"))
     assert free is None or free > 2**20

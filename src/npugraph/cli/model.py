@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +40,8 @@ from npugraph.names import shorten
 if TYPE_CHECKING:
     from npugraph.graph import Splits
     from npugraph.settings import TrainSettings
+    from npugraph.training.batch_loss import Training
+    from npugraph.training.memory import MemoryPlan
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by fit.")]
 DeviceOption = Annotated[
@@ -119,28 +123,49 @@ def _train(
 ) -> dict[str, Any]:
     from npugraph import fitting as train
     from npugraph.ranking.evaluate import noise_judge
+    from npugraph.training.memory import plan_memory
 
     splits = train.leave_out_wrong(splits)
     resume = resume and (out / "settings.json").exists()
-    sentence, size = _plan(splits, recipe, settings)
-    say(sentence)
-    check_space(out, size)
-    if overwrite:
-        clear_folder(out, "run")
+
+    advance: Callable[[int, str], None]
+    done = 0
+
+    def built(training: Training) -> None:
+        nonlocal advance
+        device = training.system.device
+        plan = plan_memory(training, settings, len(splits.valid), device)
+        steps = -(-training.num_items() // settings.batch_size)
+        say(_plan(recipe, settings, str(device), steps, plan))
+        # The best weights; the last ones with two optimiser states, and those again beside them
+        # while they are replaced; the labels and the facts.
+        labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes
+        check_space(out, 7 * plan.weights + labels + 25 * len(splits.all_facts()))
+        if overwrite:
+            clear_folder(out, "run")
+        # Not before: the bar would be drawn over what is said.
+        advance = shown.enter_context(bar("training", settings.epochs))
+
+    def report(record: dict[str, Any]) -> None:
+        nonlocal done
+        note = f"loss {record['loss']:.4f}"
+        if record["progress_best_mrr"] >= 0:  # before the first validation there is none
+            note += f", best valid MRR {record['progress_best_mrr']:.4f}"
+        advance(record["epoch"] - done, note)
+        done = record["epoch"]
+
     started = time.perf_counter()
-    with bar("training", settings.epochs) as advance:
-        done = 0
-
-        def report(record: dict[str, Any]) -> None:
-            nonlocal done
-            note = f"loss {record['loss']:.4f}"
-            if record["progress_best_mrr"] >= 0:  # before the first validation there is none
-                note += f", best valid MRR {record['progress_best_mrr']:.4f}"
-            advance(record["epoch"] - done, note)
-            done = record["epoch"]
-
-        judge = noise_judge(splits)
-        fitted = train.fit(splits, recipe, settings, out, resume=resume, report=report, judge=judge)
+    with ExitStack() as shown:
+        fitted = train.fit(
+            splits,
+            recipe,
+            settings,
+            out,
+            resume=resume,
+            report=report,
+            judge=noise_judge(splits),
+            on_built=built,
+        )
     return {
         "run": str(out),
         "recipe": recipe,
@@ -152,24 +177,12 @@ def _train(
     }
 
 
-def _plan(splits: Splits, recipe: str, settings: TrainSettings) -> tuple[str, int]:
-    """Say what is about to be done and what memory it takes; return the bytes on disk, too."""
-    from npugraph.recipes import get_recipe
-    from npugraph.training.loop import choose_device
-    from npugraph.training.memory import planned_bytes
-
-    training = get_recipe(recipe).build(settings, splits.train)
-    weights = sum(p.numel() * p.element_size() for p in training.system.parameters())
-    steps = -(-training.num_items() // settings.batch_size)
-    total = planned_bytes(training, settings, choose_device(settings.device))
-    # The best weights; the last ones with two optimiser states, and those again beside them while
-    # they are replaced; the labels and the facts.
-    labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes
-    on_disk = 7 * weights + labels + 25 * len(splits.all_facts())
+def _plan(recipe: str, settings: TrainSettings, device: str, steps: int, plan: MemoryPlan) -> str:
+    """Say what is about to be done and what memory it takes."""
     return (
-        f"plan: {recipe} on {choose_device(settings.device)}, at most {settings.epochs} epochs of "
-        f"{steps} steps; weights {megabytes(weights)}, about {megabytes(total)} in all."
-    ), on_disk
+        f"plan: {recipe} on {device}, at most {settings.epochs} epochs of {steps} steps; "
+        f"weights {megabytes(plan.weights)}, about {megabytes(plan.total)} in all."
+    )
 
 
 def _show_fit(result: dict[str, Any]) -> None:

@@ -21,6 +21,10 @@ class Encoder(nn.Module, ABC):
                 training these are the facts of the batch. None: all facts may.
         """
 
+    def step_bytes(self) -> int:
+        """Return about how many bytes a training step holds in here, to plan memory by."""
+        return 0
+
 
 class Lookup(Encoder):
     """Two tables of free vectors, one row an entity, one row a relation."""

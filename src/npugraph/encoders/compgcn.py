@@ -86,6 +86,11 @@ class CompGCN(Encoder):
         self.hidden_dropout = nn.Dropout(hidden_dropout)
         self.bias = nn.Parameter(torch.zeros(num_entities, 1)) if entity_bias else None
 
+    def step_bytes(self) -> int:
+        """What every layer keeps per pair before and after it is composed, and the gradients."""
+        width = self.tables.entities.shape[1]
+        return 4 * len(self.layers) * sum(edges.step_bytes(width) for edges in self._directions())
+
     def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return (entities [E, width], with the bias [E, width + 1]; relations [2R, width]).
 

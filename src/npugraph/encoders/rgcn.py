@@ -66,6 +66,10 @@ class RGCN(Encoder):
         )
         self.dropout = nn.Dropout(dropout)
 
+    def step_bytes(self) -> int:
+        """What every layer keeps per pair, and its gradient."""
+        return 2 * len(self.layers) * self.edges.step_bytes(self.tables.entities.shape[1])
+
     def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return (entities [E, d], relations as in the table).
 

@@ -170,6 +170,10 @@ class PairedEdges(nn.Module):
         for name, buffer in buffers.items():
             self.register_buffer(name, buffer, persistent=False)
 
+    def step_bytes(self, width: int) -> int:
+        """Return the bytes of one vector of ``width`` numbers per pair and a weight per edge."""
+        return 4 * (self.num_pairs * width + 8 * len(self.edge_pair))
+
     @property
     def num_pairs(self) -> int:
         """P."""

@@ -49,6 +49,10 @@ class Sampler(nn.Module, ABC):
             rng: the source of every draw.
         """
 
+    def looked_up(self, facts: int) -> int | None:
+        """Return about how many candidates so many facts are compared with; None: every entity."""
+        return None
+
 
 class AllEntities(Sampler):
     """Every entity is a candidate; nothing is drawn."""

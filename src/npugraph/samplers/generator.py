@@ -53,6 +53,11 @@ class Generated(Sampler):
         hidden = hidden * (chance >= self.dropout) / (1 - self.dropout)
         return torch.tanh(self.second(hidden))
 
+    def looked_up(self, facts: int) -> int | None:
+        """Those that are drawn, and those that are made, which weigh as much."""
+        drawn = self.drawn.looked_up(facts)
+        return None if drawn is None else drawn + facts * self.count
+
     def candidates(
         self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator
     ) -> Candidates | None:

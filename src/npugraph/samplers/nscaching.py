@@ -61,6 +61,10 @@ class NSCaching(Sampler):
             self.register_buffer(f"{side}_cache", drawn.int())
             self.register_buffer(f"{side}_query", query, persistent=False)
 
+    def looked_up(self, facts: int) -> int:
+        """The caches of the facts, and what joins them when they are renewed."""
+        return facts * (self.get_buffer("tail_cache").shape[1] + self.extra)
+
     @torch.no_grad()
     def candidates(
         self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator

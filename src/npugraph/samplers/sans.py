@@ -169,6 +169,10 @@ class SANS(Sampler):
         start = ends[place] - length - starts[facts[:, 0]]
         return pair, pair * self.span + (start - before), skips
 
+    def looked_up(self, facts: int) -> int:
+        """Each fact's own."""
+        return facts * self.count
+
     def candidates(
         self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator
     ) -> Candidates | None:

@@ -167,6 +167,11 @@ class Uniform(Sampler):
         sizes = (num_entities, num_relations)
         self.shared = None if share == 1 else Shared(facts, *sizes, share)
 
+    def looked_up(self, facts: int) -> int:
+        """Those of each run of facts."""
+        share = 1 if self.shared is None else self.shared.share
+        return -(-facts // share) * self.count
+
     def candidates(
         self, facts: Tensor, rows: Tensor, side: Side, rng: torch.Generator
     ) -> Candidates | None:

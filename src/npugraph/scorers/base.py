@@ -49,6 +49,10 @@ class Scorer(nn.Module, ABC):
         negative = in_runs(partial(self.score_all, side=side), (known, relation), pool)
         return torch.cat([positive, negative], 1)
 
+    def step_bytes(self, queries: int) -> int:
+        """Return about how many bytes a step with so many queries holds beside its scores."""
+        return 0
+
     def factors(self, representation: Tensor) -> Tensor:
         """Return the moduli that the N3 penalty is taken of: [..., width] to [..., m]."""
         return representation.abs()

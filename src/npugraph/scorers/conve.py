@@ -74,6 +74,10 @@ class ConvE(Scorer):
         """A bias beside the vector."""
         return dimension + 1
 
+    def step_bytes(self, queries: int) -> int:
+        """The feature maps, about six times: after each operation, and their gradients."""
+        return 6 * 4 * queries * self.weight.shape[1]
+
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Score facts."""
         pairs = torch.broadcast_tensors(head[..., :-1], relation)  # type: ignore[no-untyped-call]

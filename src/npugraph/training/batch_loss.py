@@ -44,13 +44,16 @@ class Training(nn.Module, ABC):
         """Return how many items an epoch goes over: the facts, unless a training says otherwise."""
         return len(self.facts)
 
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """Return about how many bytes a step holds beside weights, to plan memory by.
+
+        Unless a training says otherwise: the scores of every entity and their gradients.
+        """
+        return self.system.encoder.step_bytes() + 3 * 4 * batch_size * self.system.num_entities
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return what the optimiser trains, in groups with options of their own."""
         return [{"params": list(self.parameters())}]
-
-    def step_bytes(self, batch_size: int, device: torch.device) -> int:
-        """Return about how many bytes a step takes beside the weights: scores, their gradient."""
-        return 8 * batch_size * self.system.num_entities
 
     def step_share(self, done: float) -> float:
         """Return the share of the step size that is left when ``done`` of all steps are taken."""
@@ -107,6 +110,15 @@ class PlainTraining(Training):
             chance = (tails / (tails + heads)).nan_to_num(0.5).float()
             self.register_buffer("head_chance", chance, persistent=False)
 
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """Vectors of facts and candidates with what is made of them, or scores of all entities."""
+        facts = 2 * batch_size if self.sides == "both" else batch_size
+        width = entity_width(self.system)
+        drawn = self.sampler.looked_up(facts)
+        numbers = 6 * facts * width
+        numbers += 3 * facts * self.system.num_entities if drawn is None else 3 * drawn * width
+        return self.system.encoder.step_bytes() + 4 * numbers
+
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the mean over the facts of the batch and over the sides."""
         parts = list(self._parts(rows, rng))
@@ -146,8 +158,18 @@ class PlainTraining(Training):
         return loss
 
 
+def entity_width(system: Model) -> int:
+    """Return how many numbers the widest table has per entity."""
+    tables = (p for p in system.parameters() if p.dim() == 2 and len(p) == system.num_entities)
+    return max((table.shape[1] for table in tables), default=0)
+
+
 class NoTraining(Training):
     """For systems with nothing to train: the loss is 0, and the loop only validates."""
+
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """Nothing."""
+        return 0
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return 0, as the sum of parameters that hold no numbers."""
@@ -181,6 +203,12 @@ class QueryTraining(Training):
     def num_items(self) -> int:
         """Return the number of queries."""
         return len(self.queries)
+
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """Scores, labels and gradients of every entity, and what the scorer holds."""
+        scores = 4 * 4 * batch_size * self.system.num_entities
+        held = self.system.encoder.step_bytes() + self.system.scorer.step_bytes(batch_size)
+        return held + scores
 
     def answer_rate(self) -> Tensor:
         """Return the share of the queries that each entity answers: float [E]."""

@@ -1,24 +1,85 @@
-"""The memory that training takes: planned before it starts, refused where there is too little."""
+"""What memory training will take, told from what was built; refused where there is too little.
+
+The parts are counted from shapes; what libraries load when they are first used was measured
+(benchmarks/speed/memory.py holds the plan to the measured peak).
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from npugraph.errors import SettingsError
+from npugraph.kernels import cpu
+from npugraph.ranking.ranks import CPU_BUDGET, GPU_BUDGET
+from npugraph.samplers import Shared
+from npugraph.scorers import MLP, RotatE, TransE, TransR
 from npugraph.settings import TrainSettings
 from npugraph.training.batch_loss import Training
 
+# What PyTorch loads for its first optimiser and its first backward pass.
+LIBRARIES = 190 * 10**6
+# What numba loads and compiles, for what is done by compiled loops.
+COMPILER = 150 * 10**6
+COMPILED = (TransE, RotatE, TransR, MLP, Shared)
+# Indices of a training fact, and what is left of sorting them.
+FACT_BYTES = 100
+# Tables that an optimiser keeps beside each of weights.
+STATES = {"adagrad": 1, "adam": 2, "sgd": 0}
 
-def planned_bytes(training: Training, settings: TrainSettings, device: torch.device) -> int:
-    """Return about how many bytes training takes.
 
-    That is the weights, their gradients and up to two optimiser states, and what a step holds.
+@dataclass(frozen=True)
+class MemoryPlan:
+    """About how many bytes training takes, by what for; on a GPU, those of the GPU.
+
+    Attributes:
+        weights: of the system.
+        kept: weights, their gradient, the optimiser's state, and the indices of the facts.
+        most: the most of what comes and goes: a training step, or a ranking.
+        libraries: what PyTorch and numba load when they are first used.
     """
+
+    weights: int
+    kept: int
+    most: int
+    libraries: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.kept + self.most + self.libraries
+
+
+def plan_memory(
+    training: Training, settings: TrainSettings, valid_facts: int, device: torch.device
+) -> MemoryPlan:
+    """Tell what memory of a device a training takes that is validated on so many facts.
+
+    >>> from npugraph.data.datasets import bundled
+    >>> from npugraph.recipes import get_recipe
+    >>> recipe = get_recipe("complex-n3")
+    >>> training = recipe.build(recipe.settings(d=8, device="cpu"), bundled())
+    >>> plan_memory(training, recipe.settings(d=8), 100, torch.device("cpu")).weights % 64
+    0
+    """
+    system = training.system
+    on_gpu = device.type == "cuda"
     weights = sum(p.numel() * p.element_size() for p in training.parameters())
-    return 4 * weights + training.step_bytes(settings.batch_size, device)
+    kept = (2 + STATES[settings.optimizer]) * weights + FACT_BYTES * len(training.facts)
+    ranked = min(valid_facts, settings.valid_facts or valid_facts)
+    scores = min(GPU_BUDGET if on_gpu else CPU_BUDGET, 8 * system.num_entities * ranked)
+    # Beside what a step holds, the gradient of a table is made in parts as large as the table.
+    most = max(
+        2 * weights + training.step_bytes(settings.batch_size, system.device), weights + scores
+    )
+    libraries = 0
+    if not on_gpu:
+        loops = cpu.available() and any(isinstance(part, COMPILED) for part in training.modules())
+        libraries = LIBRARIES + (COMPILER if loops else 0)
+    return MemoryPlan(weights, kept, most, libraries)
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -36,9 +97,12 @@ def free_bytes(device: torch.device) -> int | None:
     return None
 
 
-def check_memory(training: Training, settings: TrainSettings, device: torch.device) -> None:
+def check_memory(
+    training: Training, settings: TrainSettings, valid_facts: int, device: torch.device
+) -> None:
     """Refuse a training that does not fit the memory, and say what makes it smaller."""
-    needed, free = planned_bytes(training, settings, device), free_bytes(device)
+    needed = plan_memory(training, settings, valid_facts, device).total
+    free = free_bytes(device)
     if free is None or needed <= free:
         return
     now = [f"{name}={getattr(settings, name)}" for name in training.memory_settings]

@@ -16,7 +16,7 @@ from npugraph.recipes.npugraph.heads import TwoHeads
 from npugraph.recipes.npugraph.objective import Heads
 from npugraph.recipes.npugraph.posterior import Posterior, RunningPosterior, health
 from npugraph.samplers import Shared, Uncollected, of_each_fact
-from npugraph.training.batch_loss import Training
+from npugraph.training.batch_loss import Training, entity_width
 
 # How many groups the collected facts are scored in, each hidden from the encoder while it is.
 GROUPS = 8
@@ -195,6 +195,12 @@ class SpeculativeTraining(Training):
         self.sampler = Uncollected(facts, *sizes)
         self.shared = None if plan.share == 1 else Shared(facts, *sizes, plan.share)
         self.top: tuple[Tensor, Tensor] | None = None
+
+    def step_bytes(self, batch_size: int, device: torch.device) -> int:
+        """The collected facts are judged after every epoch, which takes more than a step."""
+        judged = GROUPS * 4 * (len(self.facts) // GROUPS + 1) * entity_width(self.system)
+        facts = batch_size * (1 + self.plan.negatives) * entity_width(self.system)
+        return self.system.encoder.step_bytes() + max(judged, 4 * facts)
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the objective of a batch of collected facts, each with K uncollected ones."""
