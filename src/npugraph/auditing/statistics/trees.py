@@ -6,7 +6,8 @@ feature is sorted once, and the trees are given the numbers of its bins.
 
 Measured on the features of the demo's audit (4,239 facts, 12,000 in pools, seed 0; one thread of an
 x86-64 CPU): noise profile and score take 3.2 s of processor time, 16.2 s with scikit-learn's own
-bins; AUROC .9818 and AP .698 of the planted facts both ways.
+bins; AUROC .9818 and AP .698 of the planted facts both ways. On UMLS (random noise, rate 0.3,
+seed 0, systems of six passes): 2.9 s and 14.5 s, AUROC .996 and AP .857 both ways.
 """
 
 from __future__ import annotations
