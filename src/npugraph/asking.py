@@ -20,10 +20,11 @@ from torch import Tensor
 from npugraph.auditing import Audit
 from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions
+from npugraph.data.sources import GraphLike
 from npugraph.errors import RunError, SettingsError, nearest
 from npugraph.explaining import Explanation, fact_ids
 from npugraph.explaining import explain as find_evidence
-from npugraph.fitting import Fitted, load
+from npugraph.fitting import Fitted, load, on_graph
 from npugraph.graph import Side
 from npugraph.model import Model
 from npugraph.ranking import evaluate as ranking
@@ -41,6 +42,7 @@ def evaluate(
     part: Part = "test",
     *,
     by: Group | Sequence[Group] = (),
+    graph: GraphLike = None,
     memory_budget: int | None = None,
     progress: Callable[[int], object] | None = None,
     device: str = "auto",
@@ -53,6 +55,8 @@ def evaluate(
         filters: which known facts are no candidates: ``clean``, ``perturbed``, ``raw``, or a file.
         part: which facts to rank, ``test`` or ``valid``.
         by: also metrics by ``relation`` or ``cardinality``.
+        graph: rank the facts of another graph with the same relations; for recipes without entity
+            vectors, as ``path``.
         memory_budget: bytes for the scores of a chunk.
         progress: called with the number of queries done since the last call.
         device: where the system of a run folder goes.
@@ -63,7 +67,7 @@ def evaluate(
     """
     names, groups = _texts(filters, "filters"), _texts(by, "by")
     check_asked(part, groups)
-    fitted = load(run, device, trust=trust)
+    fitted = _opened(run, graph, device, trust)
     return ranking.evaluate(
         fitted,
         names,
@@ -136,6 +140,7 @@ def score(
     facts: Any,
     options: ReadOptions | None = None,
     *,
+    graph: GraphLike = None,
     device: str = "auto",
     trust: bool = False,
 ) -> pa.Table:
@@ -146,20 +151,28 @@ def score(
         facts: a file of facts, a frame, columns, a list of facts, a graph; or an array of ids of
             the run's own graph.
         options: how to read a file, and which columns are which.
+        graph: the facts of another graph with the same relations are the evidence; for recipes
+            without entity vectors, as ``path``.
         device: where the system of a run folder goes.
         trust: execute the run's own recipe file although it has changed.
 
     Returns:
         Columns head, relation, tail, score (higher is more plausible), probability (empty for
-        recipes that estimate none), collected (the run was trained on it). A row with a name that
+        recipes that estimate none), collected (it is evidence of the run). A row with a name that
         the graph does not have gets no score.
     """
     run = _no_audit(run)
     rows = rows_of(facts, options or ReadOptions())
-    fitted = load(run, device, trust=trust)
+    fitted = _opened(run, graph, device, trust)
     if isinstance(rows, Tensor):
         rows = _named(fitted, rows)
     return score_table(fitted, rows)
+
+
+def _opened(run: RunLike, graph: GraphLike, device: str, trust: bool) -> Fitted:
+    """Return what was fitted, on its own graph or on another."""
+    fitted = load(run, device, trust=trust)
+    return fitted if graph is None else on_graph(fitted, graph)
 
 
 def _named(fitted: Fitted, ids: Tensor) -> pa.Table:

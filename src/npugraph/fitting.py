@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from npugraph.data.sources import GraphLike, load_splits
+from npugraph.data.io import ReadOptions
+from npugraph.data.sources import GraphLike, load_graph, load_splits
 from npugraph.display import Shown
 from npugraph.errors import DataError, RunError
-from npugraph.graph import Splits
+from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.model import Model
 from npugraph.recipes import find_recipe, get_recipe
 from npugraph.recipes.base import Recipe
@@ -146,6 +148,40 @@ def load(
     run.load_best(system)
     system.to(choose_device(device)).eval()
     return Fitted(system, splits, settings, run.progress(), run.metrics(), run, chosen.name)
+
+
+def on_graph(fitted: Fitted, graph: GraphLike, options: ReadOptions | None = None) -> Fitted:
+    """Return what was fitted with the facts of another graph as its evidence, without training.
+
+    Entities may be new, relations may not. The recipe must have no entity vectors, as ``path``.
+
+    Args:
+        fitted: what was trained.
+        graph: the other graph. Its train facts are the evidence; all facts where it has no parts.
+        options: how to read a file or folder.
+    """
+    given = load_graph(graph, options)
+    if given.part is None:
+        given = replace(given, part=torch.zeros(len(given), dtype=torch.int8))
+    splits = leave_out_wrong(given.split())
+    words = fitted.splits.train.relations
+    unknown = [name for name in splits.train.relations.labels.to_pylist() if name not in words]
+    if unknown:
+        raise DataError(
+            f"{splits.name!r} has the relation {unknown[0]!r}, which the run was not trained on; "
+            "take out its facts, or train again."
+        )
+    number = words.ids(splits.train.relations.labels)
+    train, valid, test = (_renumbered(part, words, number) for part in splits.parts().values())
+    splits = replace(splits, train=train, valid=valid, test=test)
+    return replace(fitted, system=fitted.system.on_graph(splits.train), splits=splits)
+
+
+def _renumbered(graph: KnowledgeGraph, words: Vocabulary, number: Tensor) -> KnowledgeGraph:
+    """Return a graph with another vocabulary of relations; ``number`` [r] has their ids there."""
+    head, relation, tail = graph.facts.unbind(1)
+    facts = torch.stack([head, number[relation], tail], 1)
+    return replace(graph, relations=words, facts=facts)
 
 
 def _recipe_of(run: Run, recipe: str | os.PathLike[str] | Recipe | None, trust: bool) -> Recipe:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from npugraph.encoders import Encoder
-from npugraph.graph import Side, Splits, flip
+from npugraph.errors import SettingsError
+from npugraph.graph import KnowledgeGraph, Side, Splits, flip
 from npugraph.objectives import Scored
 from npugraph.samplers import Candidates
 from npugraph.scorers import Scorer
@@ -65,6 +66,13 @@ class Model(nn.Module, ABC):
         if not self.training:
             self._frozen = entities, relations
         return entities, relations
+
+    def on_graph(self, train: KnowledgeGraph) -> Model:
+        """Return this model with the facts of another graph as its evidence; relations stay."""
+        raise SettingsError(
+            "This system learned a vector for every entity of its own graph, so it knows no other "
+            "graph; the recipe path does."
+        )
 
     def kinds_of(self, facts: Tensor) -> dict[str, Tensor]:
         """Return masks [n] of facts [n, 3] whose validation figures are logged apart, by name."""

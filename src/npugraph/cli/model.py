@@ -44,6 +44,15 @@ if TYPE_CHECKING:
     from npugraph.training.memory import MemoryPlan
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by fit.")]
+OtherGraphOption = Annotated[
+    str | None,
+    typer.Option(
+        "--graph",
+        help="Another graph with the same relations, new entities allowed: its facts are the "
+        "evidence instead of the run's. For recipes without entity vectors (path).",
+        show_default=False,
+    ),
+]
 DeviceOption = Annotated[
     str, typer.Option(help="cpu, cuda, ...; auto takes a GPU if there is one.")
 ]
@@ -211,6 +220,7 @@ def evaluate(
     memory: Annotated[
         int | None, typer.Option(help="MiB for the scores of a chunk.", min=1, show_default=False)
     ] = None,
+    graph: OtherGraphOption = None,
     device: DeviceOption = "auto",
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -222,12 +232,14 @@ def evaluate(
     Example: npugraph evaluate runs/umls --filter clean --filter perturbed --by cardinality
     """
     from npugraph import asking
-    from npugraph.fitting import load
+    from npugraph.fitting import load, on_graph
     from npugraph.ranking.evaluate import count_queries
 
     groups, names = by or [], filters or ["clean"]
     asking.check_asked(part, groups)
     fitted = load(run, device, trust=trust)
+    if graph is not None:
+        fitted = on_graph(fitted, graph)
     queries = count_queries(fitted.splits, part)  # type: ignore[arg-type]  # checked above
     with bar("ranking", queries) as advance:
         result = asking.evaluate(
@@ -312,6 +324,7 @@ def score(
     run: RunArgument,
     facts: Annotated[Path, typer.Argument(metavar="FACTS", help="A file of facts to score.")],
     out: Annotated[Path, typer.Option(help="Where to write them: .tsv, .csv or .parquet.")],
+    graph: OtherGraphOption = None,
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
@@ -323,8 +336,8 @@ def score(
     """Score any facts, collected or not: one row out for every row in.
 
     Columns: head, relation, tail, score (higher is more plausible), probability (that the fact is
-    true; empty for recipes without a posterior), collected (the run was trained on it). Rows with
-    a name that is not in the graph get no score.
+    true; empty for recipes without a posterior), collected (the run was trained on it, or --graph
+    has it). Rows with a name that is not in the graph get no score.
 
     Example: npugraph score runs/npu facts.tsv --out scored.tsv
     """
@@ -334,7 +347,7 @@ def score(
     check_format(out)
     check_file(out, overwrite)
     options = read_options(header, columns, delimiter)
-    scored = judge(run, facts, options, device=device, trust=trust)
+    scored = judge(run, facts, options, graph=graph, device=device, trust=trust)
     check_space(out, 2 * scored.nbytes)
     write_table(scored, out, header=True)
     counts = {

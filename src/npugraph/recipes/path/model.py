@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, layer_norm, linear, softplus
 
 from npugraph.encoders import Encoder
-from npugraph.graph import SIDES, Side, TripleIndex
+from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
 from npugraph.model import Model
 from npugraph.recipes.path.known import KnownAnswers, both_ways
@@ -185,6 +185,21 @@ class PathModel(Model):
         shuffled = torch.randperm(len(self.stored), generator=generator(seed, "groups"))
         self.register_buffer("shuffled", shuffled, persistent=False)
         self.next_states = torch.compile(next_states) if compiled else next_states
+
+    def on_graph(self, train: KnowledgeGraph) -> PathModel:
+        """Return a model with the same weights and the facts of another graph as its edges."""
+        made = PathModel(
+            train.facts,
+            train.num_entities,
+            self.num_relations,
+            d=self.d,
+            layers=len(self.layers),
+            group_size=self.group_size,
+            half=self.half_states,
+            deterministic=self.deterministic,
+        )
+        made.load_state_dict(self.state_dict())
+        return made.to(self.device).train(self.training)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
         # Behind .to() and the like: the edges go where the weights go.
