@@ -98,3 +98,17 @@ def test_where_nobody_knows_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_the_free_memory_is_a_number() -> None:
     free = memory.free_bytes(torch.device("cpu"))
     assert free is None or free > 2**20
+
+
+def test_a_step_is_planned_for_the_device_that_it_will_be_taken_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plan is made before anything is moved there."""
+    seen: list[tuple[int, torch.device]] = []
+    settings = CASES["path"].settings()
+    training = get_recipe("path").build(settings, groups().train)
+    monkeypatch.setattr(
+        type(training), "step_bytes", lambda self, *given: seen.append(given) or 1000
+    )
+    memory.plan_memory(training, settings, 10, torch.device("cuda"))
+    assert seen == [(settings.batch_size, torch.device("cuda"))]

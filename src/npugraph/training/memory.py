@@ -72,9 +72,7 @@ def plan_memory(
     ranked = min(valid_facts, settings.valid_facts or valid_facts)
     scores = min(GPU_BUDGET if on_gpu else CPU_BUDGET, 8 * system.num_entities * ranked)
     # Beside what a step holds, the gradient of a table is made in parts as large as the table.
-    most = max(
-        2 * weights + training.step_bytes(settings.batch_size, system.device), weights + scores
-    )
+    most = max(2 * weights + training.step_bytes(settings.batch_size, device), weights + scores)
     libraries = 0
     if not on_gpu:
         loops = cpu.available() and any(isinstance(part, COMPILED) for part in training.modules())
