@@ -106,9 +106,12 @@ def test_a_step_is_planned_for_the_device_that_it_will_be_taken_on(
     """The plan is made before anything is moved there."""
     seen: list[tuple[int, torch.device]] = []
     settings = CASES["path"].settings()
-    training = get_recipe("path").build(settings, groups().train)
-    monkeypatch.setattr(
-        type(training), "step_bytes", lambda self, *given: seen.append(given) or 1000
-    )
-    memory.plan_memory(training, settings, 10, torch.device("cuda"))
+    training = RECIPES["path"].build(settings, groups().train)
+
+    def step_bytes(self: Training, batch_size: int, device: torch.device) -> int:
+        seen.append((batch_size, device))
+        return 1000
+
+    monkeypatch.setattr(type(training), "step_bytes", step_bytes)
+    plan_memory(training, settings, 10, torch.device("cuda"))
     assert seen == [(settings.batch_size, torch.device("cuda"))]
