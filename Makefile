@@ -9,7 +9,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types docs unit bench-smoke bench-ranking recipe-docs audit-docs results-docs formats-docs world clean
+.PHONY: help install demo test lint types docs unit bench-smoke bench-ranking recipe-docs page-tables results-docs formats-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,8 +58,8 @@ bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one mac
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md and docs/recipes/ again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
 
-audit-docs: $(INSTALLED) ## Put the tables of docs/audit.md in place again from the measured results.
-	$(BIN)/python scripts/build_audit_docs.py
+page-tables: $(INSTALLED) ## Put the tables of docs/audit.md and docs/paths.md in place again from the results.
+	$(BIN)/python scripts/build_page_tables.py
 
 results-docs: $(INSTALLED) ## Write docs/results.md, docs/results/ and the figures again from the bench's results.
 	$(BIN)/python scripts/build_results_docs.py

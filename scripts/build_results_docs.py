@@ -29,6 +29,7 @@ from doc_files import (
     write,
 )
 from npugraph.bench.layout import Table
+from npugraph.bench.page import to_html
 from npugraph.bench.paper import printed
 from npugraph.bench.paper.claims import MRR, Finding, Measured, findings
 from npugraph.bench.paper.figures import Drawing, make_figures, write_figures
@@ -355,7 +356,7 @@ def files(found: Everything) -> dict[Path, str]:
         "cells.csv": cells_csv(found),
         "claims.csv": csv_text(("claim", "where", "verdict", "evidence"), claims),
         "impossible.csv": csv_text(("table", "graph", "rate", "system", "why"), wrong),
-        "tables.html": all_tables(found).html(),
+        "tables.html": to_html(all_tables(found)),
     }
     return {FOLDER / name: text for name, text in made.items()}
 

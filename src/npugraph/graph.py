@@ -262,7 +262,8 @@ class KnowledgeGraph(Shown):
         if self.confidence is not None:
             columns["confidence"] = pa.array(self.confidence.numpy())
         if self.label is not None:
-            columns["label"] = pa.array(self.label.numpy())
+            # Empty where nobody has said.
+            columns["label"] = pa.array(self.label.numpy(), mask=(self.label < 0).numpy())
         return pa.table(columns)
 
 

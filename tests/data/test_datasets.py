@@ -357,10 +357,22 @@ def test_the_bar_is_on_the_error_stream(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     add_tiny(monkeypatch, served[1])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     datasets.locate("tiny", progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "tiny/train.tsv" in captured.err
+
+
+def test_there_is_no_bar_where_the_error_stream_is_no_terminal(
+    served: tuple[Path, str],
+    places: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    add_tiny(monkeypatch, served[1])
+    datasets.locate("tiny", progress=True)
+    assert capsys.readouterr().err == ""
 
 
 # Hashes

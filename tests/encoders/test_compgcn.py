@@ -202,7 +202,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("decoder", LEARNS)
 def test_it_learns_umls(decoder: str, data_root: Path) -> None:
-    splits = load("umls")
+    splits = load("umls").split()
     settings = dataclasses.replace(LEARNS[decoder], d=30, validate_every=50, device="cpu")
     fitted = fit(splits, "compgcn", settings)
     sizes = splits.num_entities, splits.num_relations

@@ -212,7 +212,7 @@ def test_distinct_facts_know_their_rows() -> None:
 
 def test_it_learns_umls(data_root: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RECIPES, "rgcn", RECIPE)
-    splits = load("umls")
+    splits = load("umls").split()
     settings = RGCNSettings(d=40, epochs=4, batch_size=512, validate_every=4, device="cpu")
     fitted = fit(splits, "rgcn", settings)
     sizes = splits.num_entities, splits.num_relations

@@ -105,21 +105,3 @@ class Table:
     title: str
     state: str
     blocks: tuple[Block, ...]
-
-    def markdown(self, level: int = 1) -> str:
-        """Return it as Markdown; headings start at ``level``."""
-        from npugraph.bench.render import to_markdown
-
-        return to_markdown(self, level)
-
-    def latex(self) -> str:
-        """Return it as LaTeX that needs the package booktabs."""
-        from npugraph.bench.render import to_latex
-
-        return to_latex(self)
-
-    def html(self) -> str:
-        """Return it as one HTML page that needs no other file."""
-        from npugraph.bench.page import to_html
-
-        return to_html(self)

@@ -11,8 +11,10 @@ import pytest
 from scipy import stats
 
 from npugraph.bench.layout import Block, Part, Table
+from npugraph.bench.page import to_html
 from npugraph.bench.paper.tables import make_table
 from npugraph.bench.plan import BenchPlan, Cell
+from npugraph.bench.render import to_latex, to_markdown
 
 from ..bench_samples import MACHINE, failure, lines, made_up, sample_plan, sweep_plan
 
@@ -183,7 +185,7 @@ def test_without_results_every_system_is_shown_as_not_run() -> None:
     assert len(table.blocks[0].parts) == 1
     assert set(column(table.blocks[0].parts[0], "MRR here").values()) == {"not run"}
     assert column(table.blocks[0].parts[0], "MRR paper")["RotatE"] == "0.255"
-    for text in (table.markdown(), table.latex(), table.html()):
+    for text in (to_markdown(table), to_latex(table), to_html(table)):
         assert text.count("not run") >= 4
 
 
@@ -219,7 +221,7 @@ def test_every_cell_has_its_command() -> None:
         block = only_block(table)
         wanted = {f"npugraph bench run sample --only {cell.key}" for cell in plan.cells()}
         assert {line for _, line in block.commands} == wanted
-        for text in (table.markdown(), table.latex(), table.html()):
+        for text in (to_markdown(table), to_latex(table), to_html(table)):
             assert all(line in text for line in wanted)
 
 
@@ -236,9 +238,9 @@ def test_impossible_entries_are_marked_and_explained() -> None:
         "† UKGE, paper: this entry cannot be; MRR = 0.099 is below the least its hits allow, 0.131."
         in block.notes
     )
-    assert "| 0.099 † |" in table.markdown()
-    assert r"0.099$^\dagger$" in table.latex()
-    assert "<sup" in table.html()
+    assert "| 0.099 † |" in to_markdown(table)
+    assert r"0.099$^\dagger$" in to_latex(table)
+    assert "<sup" in to_html(table)
 
 
 def test_another_graph_is_said_to_be_another_graph() -> None:
@@ -309,7 +311,7 @@ def test_a_sweep_is_a_grid_of_its_values() -> None:
 
 def test_markdown_has_as_many_cells_in_each_line_of_a_grid() -> None:
     grid: list[str] = []
-    for text in [*full(sample_plan()).markdown().splitlines(), ""]:
+    for text in [*to_markdown(full(sample_plan())).splitlines(), ""]:
         if text.startswith("|"):
             grid.append(text)
         elif grid:
@@ -319,7 +321,7 @@ def test_markdown_has_as_many_cells_in_each_line_of_a_grid() -> None:
 
 def test_latex_is_balanced_and_escaped() -> None:
     systems = [{"label": "A_b & 5% {x}", "recipe": "rotate", "note": "costs $3 #1 ~ ^ \\"}]
-    text = full(sample_plan(systems=systems)).latex()
+    text = to_latex(full(sample_plan(systems=systems)))
     assert r"A\_b \& 5\% \{x\} & 3 &" in text
     assert r"costs \$3 \#1 \textasciitilde{} \textasciicircum{} \textbackslash{}" in text
     body = re.sub(r"(?m)(?<!\\)%.*$", "", text).replace(r"\{", "").replace(r"\}", "")
@@ -351,21 +353,21 @@ class _Tags(HTMLParser):
 
 def test_the_page_is_whole_and_needs_no_other_file() -> None:
     parser = _Tags()
-    parser.feed(full(sample_plan(graphs=["fb15k-237", "wn18"])).html())
+    parser.feed(to_html(full(sample_plan(graphs=["fb15k-237", "wn18"]))))
     assert parser.open == []
     assert all(link.startswith("#") for link in parser.links)
 
 
 def test_labels_cannot_break_out_of_the_page() -> None:
     systems = [{"label": "<script>alert(1)</script>", "recipe": "rotate", "note": "<b>x"}]
-    page = full(sample_plan(systems=systems)).html()
+    page = to_html(full(sample_plan(systems=systems)))
     assert "<script>" not in page
     assert "<b>" not in page
 
 
 def test_the_page_fits_a_phone_in_light_and_dark(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "table.html"
-    path.write_text(full(sample_plan(graphs=["fb15k-237", "wn18"])).html(), encoding="utf-8")
+    path.write_text(to_html(full(sample_plan(graphs=["fb15k-237", "wn18"]))), encoding="utf-8")
     colours = set()
     for scheme in ("light", "dark"):
         context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme=scheme)

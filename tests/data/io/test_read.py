@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from graph_files import NAMED, PREFIX, UNNAMED, Row, rows_of, write
-from npugraph.data.io import ReadOptions, read_graph
+from npugraph.data.io import ReadOptions, read_graph, write_table
 from npugraph.errors import DataError
 
 
@@ -234,3 +234,15 @@ def test_rows_count_skipped_literals(tmp_path: Path) -> None:
 def test_nodes_without_a_name_are_called_the_same_every_time(tmp_path: Path) -> None:
     path = write(tmp_path / "g.ttl", PREFIX + ":a :r [ :r :b ] .\n[] :r [] .\n")
     assert rows_of(read_graph(path)) == rows_of(read_graph(path))
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".parquet"])
+def test_a_fact_without_a_label_stays_without_one(tmp_path, suffix):
+    given = tmp_path / "facts.tsv"
+    given.write_text("head\trelation\ttail\tlabel\na\tr\tb\t1\nb\tr\tc\t\nc\tr\ta\t0\n")
+    graph = read_graph(given)
+    assert graph.label.tolist() == [1, -1, 0]
+    assert graph.to_table()["label"].to_pylist() == [1, None, 0]
+    written = tmp_path / f"again{suffix}"
+    write_table(graph.to_table(), written, header=True)
+    assert read_graph(written).label.tolist() == [1, -1, 0]

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from npugraph.bench.layout import Block, Column, Group, Item, Line, Part, Table
+from npugraph.bench.page import to_html
 from npugraph.bench.paper import printed
 from npugraph.bench.paper.notes import MIXED, block_notes, sweep_notes
+from npugraph.bench.render import to_latex, to_markdown
 from npugraph.bench.summary import (
     AP,
     AP_HELD_OUT,
@@ -311,7 +313,7 @@ def _value(row: Row) -> str:
 Writer = Callable[[Table], str]
 # The formats of the command line, by the suffix of their files.
 FORMATS: dict[str, Writer] = {
-    "md": lambda table: table.markdown(),
-    "tex": lambda table: table.latex(),
-    "html": lambda table: table.html(),
+    "md": to_markdown,
+    "tex": to_latex,
+    "html": to_html,
 }

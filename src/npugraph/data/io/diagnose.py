@@ -126,6 +126,8 @@ def _problem(fields: list[str], width: int, roles: Mapping[str, int]) -> str | N
         return f"{len(fields)} columns where the first line has {width}."
     for role, position in roles.items():
         value = fields[position]
+        if value == "" and role == "label":
+            continue
         if value == "":
             return f"the {role} is empty."
         if role in ("confidence", "label"):

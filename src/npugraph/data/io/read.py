@@ -309,14 +309,21 @@ def _check(table: pa.Table, explain: object) -> pa.Table:
                 raise DataError(explain(f"an empty {role}"))
             columns[role] = column
             continue
+        if role == "label" and pa.types.is_string(column.type):
+            # An empty label: nobody has judged the fact yet.
+            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
         try:
             numbers = column.cast(pa.float64())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(explain(error)) from None
         inside = pc.and_(pc.greater_equal(numbers, 0), pc.less_equal(numbers, 1))
-        if numbers.null_count or not pc.all(inside, min_count=0).as_py():
+        missing = numbers.null_count and role != "label"
+        if missing or not pc.all(inside, min_count=0).as_py():
             raise DataError(explain(f"a {role} that is not a number in [0, 1]"))
-        if role == "label" and not pc.all(pc.equal(numbers, pc.round(numbers))).as_py():
+        if (
+            role == "label"
+            and not pc.all(pc.equal(numbers, pc.round(numbers)), min_count=0).as_py()
+        ):
             raise DataError(explain("a label that is neither 0 nor 1"))
         columns[role] = numbers
     return pa.table(columns)
@@ -364,6 +371,8 @@ def _first_bad_row(table: pa.Table, error: object) -> str:
                 return f"row {number} has an empty {role}."
         for role in ROLES[3:]:
             value = row.get(role, 0)
+            if role == "label" and (value is None or value == ""):
+                continue
             try:
                 good = 0 <= float(value) <= 1 and (role != "label" or float(value) in (0, 1))
             except (TypeError, ValueError):
@@ -466,7 +475,8 @@ def encode_tables(
 def _numbers(table: pa.Table, role: str, dtype: torch.dtype) -> Tensor | None:
     if role not in table.column_names:
         return None
-    return torch.from_numpy(table[role].to_numpy().copy()).to(dtype)
+    # A fact without a label has -1.
+    return torch.from_numpy(pc.fill_null(table[role], -1.0).to_numpy().copy()).to(dtype)
 
 
 def _dictionary(

@@ -1,0 +1,75 @@
+"""Puts the tables of docs/audit.md and docs/paths.md in place, from lines of benchmarks/results.
+
+    python scripts/build_page_tables.py            # write them
+    python scripts/build_page_tables.py --check    # fail where they are not up to date
+
+The text around the tables is written by hand. A table stands between two comments, which name it
+after its function in benchmarks/quality/audit_tables.py or paths_tables.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+# A script is run from anywhere; the benchmarks are a package of the repository, not installed.
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.quality import audit_tables, paths_tables  # noqa: E402
+
+Table = Callable[[list[dict[str, Any]]], Iterable[str]]
+END = "<!-- end -->\n"
+
+
+class Page(NamedTuple):
+    """A page, the lines its tables are made of, and the tables."""
+
+    path: Path
+    lines: Callable[[], list[dict[str, Any]]]
+    tables: tuple[Table, ...]
+
+
+def of(name: str, module: Any) -> Page:
+    """Return the page ``docs/NAME.md``, whose results are ``results/NAME.jsonl``."""
+    results = ROOT / "benchmarks" / "results" / f"{name}.jsonl"
+    return Page(ROOT / "docs" / f"{name}.md", lambda: module.read(results), module.TABLES)
+
+
+PAGES = (of("audit", audit_tables), of("paths", paths_tables))
+
+
+def filled(page: Page, text: str) -> str:
+    """Return the text of a page with its tables made anew."""
+    lines = page.lines()
+    for table in page.tables:
+        begin = f"<!-- table: {table.__name__} -->\n"
+        found = text.count(begin)
+        if found != 1:
+            raise SystemExit(
+                f"{page.path}: there are {found} places for the table {table.__name__!r}, not one."
+            )
+        before, rest = text.split(begin)
+        after = rest[rest.index(END) :]
+        text = before + begin + "\n".join(table(lines)) + "\n" + after
+    return text
+
+
+def main() -> None:
+    """Write the tables, or check them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    for page in PAGES:
+        before = page.path.read_text(encoding="utf-8")
+        after = filled(page, before)
+        if arguments.check and after != before:
+            sys.exit(f"{page.path} is not up to date; run this without --check.")
+        page.path.write_text(after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
