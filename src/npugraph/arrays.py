@@ -60,10 +60,19 @@ def first_of_each(keys: Tensor) -> Tensor:
     >>> first_of_each(torch.tensor([5, 3, 5, 3, 7])).tolist()
     [0, 1, 4]
     """
+    return first_by_key(keys).sort().values
+
+
+def first_by_key(keys: Tensor) -> Tensor:
+    """Return the places where each distinct key [n] first stands, in the order of the keys.
+
+    >>> first_by_key(torch.tensor([5, 3, 5, 3, 7])).tolist()
+    [1, 0, 4]
+    """
     order = torch.argsort(keys, stable=True)
     fresh = torch.ones(len(keys), dtype=torch.bool, device=keys.device)
     fresh[1:] = keys[order][1:] != keys[order][:-1]
-    return order[fresh].sort().values
+    return order[fresh]
 
 
 def run_length(count: int, runs: int) -> int:

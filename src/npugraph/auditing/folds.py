@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from npugraph.arrays import first_of_each
+from npugraph.arrays import first_by_key
 from npugraph.auditing.settings import AuditSettings
 from npugraph.errors import DataError, SettingsError
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
@@ -95,8 +95,7 @@ def make_folds(graph: KnowledgeGraph, count: int, seed: int) -> Folds:
     if not 2 <= count <= len(index):
         raise SettingsError(f"folds={count} must lie between 2 and the {len(index)} facts.")
     key = index.key(graph.facts)
-    first = first_of_each(key)
     fold = torch.empty(len(index), dtype=torch.int64)
     order = torch.randperm(len(index), generator=generator(seed, "folds"))
     fold[order] = torch.arange(len(index)) % count
-    return Folds(graph.select(first[torch.argsort(key[first])]), fold, count)
+    return Folds(graph.select(first_by_key(key)), fold, count)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from npugraph.arrays import first_by_key
 from npugraph.errors import SettingsError
 from npugraph.graph import SIDES, Side
 from npugraph.samplers.base import Candidates, Sampler
@@ -96,9 +97,8 @@ class NSCaching(Sampler):
 def _queries(facts: Tensor, num_relations: int, side: Side) -> tuple[Tensor, Tensor]:
     """Return the query of each fact [n], numbered from 0, and a fact of each query [q]."""
     known = facts[:, 0] if side == "tail" else facts[:, 2]
-    distinct, query = torch.unique(known * num_relations + facts[:, 1], return_inverse=True)
-    places = torch.full_like(distinct, len(facts))
-    return query, places.scatter_reduce(0, query, torch.arange(len(facts)), "amin")
+    _, query = torch.unique(known * num_relations + facts[:, 1], return_inverse=True)
+    return query, first_by_key(query)
 
 
 def first_of_equals(values: Tensor) -> Tensor:

@@ -17,10 +17,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from npugraph.arrays import first_by_key
 from npugraph.graph import TripleIndex
 
 Reading = Literal["exception", "printed"]
@@ -109,10 +111,7 @@ class RunningPosterior(nn.Module):
         self.momentum = momentum
         self.index = TripleIndex(facts, num_entities, num_relations)
         # Rows that repeat a fact have one place in the index; the first of them stands for all.
-        rows = torch.full((len(self.index),), len(facts))
-        self.rows = rows.scatter_reduce(
-            0, self.index.places(facts), torch.arange(len(facts)), "amin"
-        )
+        self.rows = first_by_key(self.index.places(facts))
         self.register_buffer("mean", torch.zeros(len(facts), dtype=torch.float64))
         self.register_buffer("epochs", torch.zeros((), dtype=torch.int64))
 
@@ -156,11 +155,9 @@ def health(probability: Tensor, plausibility: Tensor) -> dict[str, float | bool]
 
 def _rank_correlation(left: Tensor, right: Tensor) -> float:
     """Return Spearman's correlation of two vectors [n]; 0 where one of them is constant."""
-    ranks = []
-    for values in (left, right):
-        distinct, inverse, count = torch.unique(values, return_inverse=True, return_counts=True)
-        if len(distinct) < 2:
-            return 0.0
-        middle = torch.cumsum(count, 0).double() - (count.double() - 1) / 2
-        ranks.append(middle[inverse])
-    return float(torch.corrcoef(torch.stack(ranks))[0, 1])
+    from scipy.stats import spearmanr
+
+    pair = [values.double().cpu().numpy() for values in (left, right)]
+    if any(np.ptp(values) == 0 for values in pair):
+        return 0.0
+    return float(spearmanr(*pair).statistic)
