@@ -147,7 +147,7 @@ def at_starts(inputs: Inputs) -> Inputs:
     )
 
 
-def compare(function, inputs: Inputs, dtype, device="cpu", tolerance=1e-5, **options) -> None:
+def check_equal(function, inputs: Inputs, dtype, device="cpu", tolerance=1e-5, **options) -> None:
     """A function in some precision equals the reference in double precision."""
     expected = results(
         paths_reference.aggregate,
@@ -170,7 +170,7 @@ def check_kernels(device: str, case: str, dtype, from_start: bool, deterministic
     inputs = at_starts(CASES[case]()) if from_start else CASES[case]()
     assert paths_cuda.usable(inputs.edges, inputs.states.to(device, dtype))
     options = {"from_start": from_start, "deterministic": deterministic}
-    compare(paths_cuda.aggregate, inputs, dtype, device, EXACT[dtype], **options)
+    check_equal(paths_cuda.aggregate, inputs, dtype, device, EXACT[dtype], **options)
 
 
 def check_in_the_interpreter() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
 
 from npugraph.names import shorten
 
 
-class Shown:
+class Shown(ABC):
     """A result with a short repr; a class says what it shows by ``shown()``."""
 
+    @abstractmethod
     def shown(self) -> tuple[str, Mapping[str, object]]:
         """Return a title and a few names with their values."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         title, rows = self.shown()

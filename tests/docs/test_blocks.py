@@ -122,22 +122,30 @@ def test_every_block_of_a_page_works(
     page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: dict[str, Any] = {}
+    failed = []
     for block in ALL[page]:
         try:
             run(block, names, monkeypatch)
         except (Exception, SystemExit) as error:
-            raise AssertionError(f"{block}: {type(error).__name__}: {error}") from error
+            failed.append(f"{block}: {type(error).__name__}: {error}")
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_within_sentences_exist(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", page.read_text(encoding="utf-8"))
-    for words in (commands(span)[0] for span in spans if span.startswith(BEGINNINGS)):
-        if words[0] == "npugraph":
-            options_exist(words[1:])
-        elif words[0] == "make" or len(words) > 3:
-            with monkeypatch.context() as patch:
-                parse(words, patch)
+    failed = []
+    for span in (span for span in spans if span.startswith(BEGINNINGS)):
+        words = commands(span)[0]
+        try:
+            if words[0] == "npugraph":
+                options_exist(words[1:])
+            elif words[0] == "make" or len(words) > 3:
+                with monkeypatch.context() as patch:
+                    parse(words, patch)
+        except (Exception, SystemExit) as error:
+            failed.append(f"{span}: {type(error).__name__}: {error}")
+    assert not failed, "\n".join(failed)
 
 
 def test_a_block_that_fails_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

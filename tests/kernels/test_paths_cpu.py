@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from npugraph.kernels import paths, paths_cpu
-from path_checks import CASES, at_starts, compare, make, results, some_facts
+from path_checks import CASES, at_starts, check_equal, make, results, some_facts
 
 pytest.importorskip("numba", reason="numba is not installed: pip install 'npugraph[fast]'")
 
@@ -21,7 +21,7 @@ def threads():
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-10)])
 def test_loops_equal_the_reference(case, from_start, dtype, tolerance):
     inputs = at_starts(CASES[case]()) if from_start else CASES[case]()
-    compare(paths_cpu.aggregate, inputs, dtype, tolerance=tolerance, from_start=from_start)
+    check_equal(paths_cpu.aggregate, inputs, dtype, tolerance=tolerance, from_start=from_start)
 
 
 def test_results_do_not_depend_on_threads_and_repeat(threads):

@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from npugraph.kernels import paths, paths_cuda, paths_items
-from path_checks import CASES, EXACT, at_starts, check_kernels, compare, make, results, some_facts
+from path_checks import (
+    CASES,
+    EXACT,
+    at_starts,
+    check_equal,
+    check_kernels,
+    make,
+    results,
+    some_facts,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -46,7 +55,7 @@ def test_results_do_not_depend_on_blocks_and_repeat(large, dtype, monkeypatch):
 @BOTH
 def test_a_large_batch_equals_the_reference(large, dtype, from_start):
     inputs = at_starts(large) if from_start else large
-    compare(paths.aggregate, inputs, dtype, "cuda", EXACT[dtype], from_start=from_start)
+    check_equal(paths.aggregate, inputs, dtype, "cuda", EXACT[dtype], from_start=from_start)
 
 
 def test_hubs_are_really_cut(large):

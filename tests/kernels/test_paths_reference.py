@@ -5,7 +5,7 @@ import torch
 
 from npugraph.kernels import paths_reference
 from npugraph.kernels.paths import Edges, aggregate, degrees
-from path_checks import CASES, at_starts, compare, literal, make, results, some_facts
+from path_checks import CASES, at_starts, check_equal, literal, make, results, some_facts
 
 SMALL = sorted(set(CASES) - {"a width of 64", "an odd width", "hubs and empty rows"})
 
@@ -103,6 +103,6 @@ def test_before_the_first_layer_the_result_is_the_same_and_starts_have_the_gradi
 def test_half_precision_is_worked_on_in_single_precision(case, from_start):
     inputs = CASES[case]()
     inputs = at_starts(inputs) if from_start else inputs
-    compare(
+    check_equal(
         paths_reference.aggregate, inputs, torch.bfloat16, tolerance=2e-2, from_start=from_start
     )
