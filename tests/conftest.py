@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,15 @@ __all__ = ["browser"]
 # No deadline: a slow machine is no bug.
 settings.register_profile("npugraph", deadline=None, max_examples=60)
 settings.load_profile("npugraph")
+
+
+@pytest.fixture
+def own_modules(tmp_path: Path) -> Iterator[None]:
+    """Modules that a test imports from its folder are gone after it: the next has its own."""
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ class Parsed(Exception):  # noqa: N818 - it says that all is well
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_modules: None) -> Path:
     """A folder with the files that the pages name, where commands are run."""
     write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)

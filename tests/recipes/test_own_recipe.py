@@ -33,7 +33,7 @@ def facts() -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_modules: None) -> Path:
     """A folder with the recipe file of the guide and some facts, as the working directory."""
     (tmp_path / "simple.py").write_text(BLOCKS[0], encoding="utf-8")
     lines = "".join("\t".join(fact) + "\n" for fact in facts())
@@ -159,10 +159,10 @@ def test_by_path_and_by_object(work: Path, monkeypatch: pytest.MonkeyPatch) -> N
         loaded = npugraph.load(run, "cpu")
         for name, weights in by_path.system.state_dict().items():
             assert torch.equal(weights, loaded.system.state_dict()[name])
-    monkeypatch.delitem(sys.modules, "simple")
+    del sys.modules["simple"]
     exec(compile(BLOCKS[1], str(PAGE), "exec"), {})
     assert origin_of("runs/from-python")["kind"] == "object"
-    monkeypatch.delitem(sys.modules, "simple")
+    del sys.modules["simple"]
 
 
 def test_an_object_without_a_file_must_be_passed(work: Path) -> None:
