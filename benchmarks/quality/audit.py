@@ -38,9 +38,9 @@ from benchmarks.quality.readings import COMMON, DROPOUT
 from npugraph.arrays import first_of_each
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.features import FEATURES
-from npugraph.auditing.statistics.probability import DensityRatio, posterior_collected
 from npugraph.auditing.write import write_audit
 from npugraph.bench.plan import BenchPlan
+from npugraph.calibration.probability import DensityRatio, posterior_collected
 from npugraph.data.datasets import load, locate
 from npugraph.data.io import ReadOptions, read_table
 from npugraph.data.perturb import Noise, PerturbSettings, perturb

@@ -19,8 +19,8 @@ from npugraph.version import __version__
 if TYPE_CHECKING:
     from npugraph.asking import evaluate, explain, predict, score
     from npugraph.auditing import Audit, AuditSettings, audit
-    from npugraph.auditing.statistics.calibrate import Calibration, calibrate
-    from npugraph.auditing.statistics.class_priors import Priors
+    from npugraph.calibration.calibrate import Calibration, calibrate
+    from npugraph.calibration.class_priors import Priors
     from npugraph.data.io import ReadOptions, read_graph, read_splits
     from npugraph.data.perturb import PerturbSettings, perturb
     from npugraph.data.sources import load_graph
@@ -40,8 +40,8 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _HOME = {
     "asking": ("evaluate", "explain", "predict", "score"),
     "auditing": ("Audit", "AuditSettings", "audit"),
-    "auditing.statistics.calibrate": ("Calibration", "calibrate"),
-    "auditing.statistics.class_priors": ("Priors",),
+    "calibration.calibrate": ("Calibration", "calibrate"),
+    "calibration.class_priors": ("Priors",),
     "data.io": ("ReadOptions", "read_graph", "read_splits"),
     "data.perturb": ("PerturbSettings", "perturb"),
     "data.sources": ("load_graph",),

@@ -17,7 +17,7 @@ from npugraph.auditing.page import (
     summary,
     warnings,
 )
-from npugraph.auditing.statistics.class_priors import Interval, Priors
+from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.explaining import Alternative
 from npugraph.graph import Side
 from npugraph.report import PlantedCheck, ReportData

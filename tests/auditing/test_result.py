@@ -24,8 +24,8 @@ from npugraph.auditing import run as run_module
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.presets import SEARCH, choose_training, searches
 from npugraph.auditing.result import LISTED, weigh
-from npugraph.auditing.statistics.class_priors import Interval
 from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, Vocabulary
 

@@ -19,11 +19,11 @@ from npugraph.auditing.folds import Labelled
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.settings import AuditSettings
-from npugraph.auditing.statistics.class_priors import Interval, Priors
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
+from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.errors import DataError
 from npugraph.explaining import Explainer, Explanation, fact_ids
 from npugraph.graph import KnowledgeGraph, TripleIndex

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npugraph.errors import SettingsError
-from npugraph.settings import check_ranges, setting
+from npugraph.calibration.thresholds import PriorThresholds, check_below_one, check_rising
+from npugraph.settings import setting
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """The numbers that were tuned; their defaults are what all published figures rest on."""
+class Thresholds(PriorThresholds):
+    """The numbers that were tuned; their defaults are what all published figures rest on.
+
+    Those of the priors come first; they serve whoever calibrates scores, without an audit, too.
+    """
 
     # Which facts are looked at.
     least_facts: int = setting(50, "fewer distinct facts are not audited", low=2)
@@ -67,44 +70,6 @@ class Thresholds:
     small_kind: float = setting(
         0.02, "a kind of less weight may fall short where facts are chosen", low=0, high=1
     )
-    # The priors.
-    level: float = setting(0.9, "share of the intervals that should hold the truth")
-    prior_ends: tuple[float, ...] = setting(
-        (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5),
-        "positions below which facts are counted for the priors",
-    )
-    prior_resamples: int = setting(1000, "bootstrap resamples behind the intervals", low=1)
-    prior_mismatch: float = setting(
-        0.2,
-        "how far, in relative terms, collected false facts may differ in density from uncollected "
-        "ones at the low end; no bootstrap can see it",
-        low=0,
-    )
-    unknown: float = setting(
-        0.01,
-        "up to this share of the collected facts may be true and yet score like false ones; the "
-        "estimate takes half of it for granted",
-        low=0,
-    )
-    most_wrong: float = setting(
-        0.15, "where more facts score like uncollected ones, the share of wrong ones is not told"
-    )
-    level_within: float = setting(
-        1.5, "nor where the density at the lowest positions differs by more than this factor", low=1
-    )
-    clearly: float = setting(3.0, "standard errors by which it must differ", low=0)
-    widest: float = setting(0.1, "nor where the interval is wider than this", low=0)
-    least_scores: int = setting(100, "nor where there are fewer facts of either sort", low=1)
-    most_alike: float = setting(
-        0.98, "most that collected and uncollected facts may be alike", low=0, high=1
-    )
-    middle: tuple[float, float] = setting(
-        (0.5, 0.8), "positions reached neither by chance nor by facts that are told apart well"
-    )
-    lowest: tuple[float, float] = setting((0.0, 0.1), "the lowest positions")
-    next_lowest: tuple[float, float] = setting(
-        (0.25, 0.5), "positions whose density should be that of the lowest"
-    )
     # Missing facts.
     least_found: int = setting(
         100, "fewer held-out facts that are found again say nothing of the missing ones", low=1
@@ -124,16 +89,9 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
-        for name in ("profile_ends", "prior_ends"):
-            grid = (0.0, *getattr(self, name), 1.0)
-            if len(grid) < 3 or any(a >= b for a, b in zip(grid, grid[1:], strict=False)):
-                raise SettingsError(f"{name}={getattr(self, name)} must rise within (0, 1).")
-        check_ranges(self)
-        if not 0 < self.level < 1:
-            raise SettingsError(f"level={self.level} must lie between 0 and 1.")
-        for name in ("prior_mismatch", "found_mismatch", "unknown"):
-            if getattr(self, name) >= 1:
-                raise SettingsError(f"{name}={getattr(self, name)} must be below 1.")
+        super().__post_init__()
+        check_rising(self, "profile_ends")
+        check_below_one(self, "found_mismatch")
 
 
 # What all published figures rest on.

@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # Modules, and packages with all that is in them, by which figures can change.
 NUMERIC = (
     "arrays.py",
+    "calibration",
     "data/corrupt.py",
     "data/perturb.py",
     "encoders",

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from npugraph.auditing.statistics import evidence as module
-from npugraph.auditing.statistics.class_priors import Interval, Priors
 from npugraph.auditing.statistics.evidence import (
     FactArrays,
     TruthModel,
@@ -17,9 +16,10 @@ from npugraph.auditing.statistics.evidence import (
     profile_pools,
 )
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
-from npugraph.auditing.statistics.probability import DensityRatio
 from npugraph.auditing.statistics.stacking import Stack
 from npugraph.auditing.thresholds import TUNED
+from npugraph.calibration.class_priors import Interval, Priors
+from npugraph.calibration.probability import DensityRatio
 from npugraph.errors import DataError
 from npugraph.metrics import auroc, ece
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.class_priors import Interval
 from npugraph.auditing.statistics.recovery import Recovery, judge_proposals
 from npugraph.auditing.thresholds import TUNED
+from npugraph.calibration.class_priors import Interval
 from npugraph.metrics import auroc, ece
 
 FOLDS = 4

@@ -13,12 +13,12 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.calibrate import probability_of
-from npugraph.auditing.statistics.class_priors import Interval, Priors, estimate_priors
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
-from npugraph.auditing.statistics.probability import DensityRatio
 from npugraph.auditing.statistics.stacking import Stack, mixed_pool, stack
 from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.calibration.calibrate import probability_of
+from npugraph.calibration.class_priors import Interval, Priors, estimate_priors
+from npugraph.calibration.probability import DensityRatio
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]

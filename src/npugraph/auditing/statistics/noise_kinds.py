@@ -15,7 +15,7 @@ quantile of the pool, for c up to a half. One equation per pool, as many as ther
 
 by least squares. Wide sets have many facts and some true ones among them, narrow ones few of
 either, so the equation of a pool is the mean over c with the weights of
-:func:`npugraph.auditing.statistics.class_priors.threshold_weights`.
+:func:`npugraph.calibration.class_priors.threshold_weights`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from npugraph.auditing.statistics.class_priors import threshold_weights
 from npugraph.auditing.statistics.trees import Trees
 from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.calibration.class_priors import threshold_weights
 from npugraph.errors import DataError
 from npugraph.seeds import number
 

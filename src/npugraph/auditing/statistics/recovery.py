@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.class_priors import Interval
-from npugraph.auditing.statistics.probability import DensityRatio
 from npugraph.auditing.statistics.trees import Trees
 from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.calibration.class_priors import Interval
+from npugraph.calibration.probability import DensityRatio
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]

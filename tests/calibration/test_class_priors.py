@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from npugraph.auditing.statistics.class_priors import Priors, estimate_priors
 from npugraph.auditing.thresholds import Thresholds
+from npugraph.calibration.class_priors import Priors, estimate_priors
 from npugraph.errors import DataError, SettingsError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npugraph.auditing.statistics.probability import (
+from npugraph.calibration.probability import (
     DensityRatio,
     positions,
     posterior_collected,

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from npugraph.arrays import Floats, Ints, finite
-from npugraph.auditing.statistics.probability import positions, rows_by_group
-from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.calibration.probability import positions, rows_by_group
+from npugraph.calibration.thresholds import PRIORS, PriorThresholds
 from npugraph.display import Shown
 from npugraph.errors import DataError, SettingsError
 from npugraph.seeds import number
@@ -75,7 +75,7 @@ def estimate_priors(
     uncollected_group: ArrayLike | None = None,
     beta: float | None = None,
     alpha: float | None = None,
-    thresholds: Thresholds = TUNED,
+    thresholds: PriorThresholds = PRIORS,
     seed: int = 0,
 ) -> Priors:
     """Estimate beta and alpha from held-out scores; given values override the estimate.
@@ -124,7 +124,7 @@ def _groups(group: ArrayLike | None, score: Floats, name: str) -> Ints:
 
 
 def _ends(
-    scores: tuple[Floats, Floats], groups: tuple[Ints, Ints], thresholds: Thresholds, seed: int
+    scores: tuple[Floats, Floats], groups: tuple[Ints, Ints], thresholds: PriorThresholds, seed: int
 ) -> tuple[_Floor, _Floor, str]:
     """Return what the low end says of k2, what the high end says of k1, and what is doubtful."""
     rng = np.random.default_rng(number(seed, "priors"))
@@ -159,7 +159,11 @@ class _Floor:
 
     @classmethod
     def fit(
-        cls, position: Floats, references: int, thresholds: Thresholds, rng: np.random.Generator
+        cls,
+        position: Floats,
+        references: int,
+        thresholds: PriorThresholds,
+        rng: np.random.Generator,
     ) -> _Floor:
         """Estimate the density; ``references`` is how many independent ones the ranks rest on."""
         grid = np.array(thresholds.prior_ends)
@@ -258,7 +262,7 @@ def _solve_one(
     return beta, k1 * beta if alpha is None else alpha
 
 
-def _doubt(scores: tuple[Floats, Floats], low_end: _Floor, thresholds: Thresholds) -> str:
+def _doubt(scores: tuple[Floats, Floats], low_end: _Floor, thresholds: PriorThresholds) -> str:
     """Return why beta cannot be told, or nothing."""
     for name, score in zip(("collected", "uncollected"), scores, strict=True):
         if len(score) < thresholds.least_scores:

@@ -10,13 +10,13 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from npugraph.arrays import Floats, finite
-from npugraph.auditing.statistics.class_priors import Priors, estimate_priors
-from npugraph.auditing.statistics.probability import (
+from npugraph.calibration.class_priors import Priors, estimate_priors
+from npugraph.calibration.probability import (
     DensityRatio,
     posterior_collected,
     posterior_uncollected,
 )
-from npugraph.auditing.thresholds import TUNED
+from npugraph.calibration.thresholds import PRIORS
 from npugraph.display import Shown
 
 
@@ -81,7 +81,7 @@ class Calibration(Shown):
     def judge(self, score: ArrayLike, *, collected: bool = True) -> pa.Table:
         """Return the probability that facts of these scores [n] are true, with its interval."""
         values = finite(score, "score", empty=True)
-        columns = probability_of(self.ratio(values), self.priors, TUNED.unknown / 2, collected)
+        columns = probability_of(self.ratio(values), self.priors, PRIORS.unknown / 2, collected)
         names = ("score", "probability", "low", "high")
         return pa.table(dict(zip(names, (values, *columns), strict=True)))
 

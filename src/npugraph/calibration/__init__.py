@@ -1,0 +1,1 @@
+"""From anybody's scores to probabilities: arrays alone, no PyTorch."""
