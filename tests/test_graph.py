@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from npugraph.errors import DataError, NpugraphError
 from npugraph.graph import (
+    LITERAL,
     PARTS,
+    Annotations,
     KnowledgeGraph,
     Splits,
     TripleIndex,
@@ -339,7 +341,7 @@ def many_facts() -> KnowledgeGraph:
         source="facts.tsv",
         name="cut",
         path=Path("facts.tsv"),
-        skipped=3,
+        annotations=Annotations(pa.table({name: ["a", "b", "c"] for name in LITERAL})),
     )
 
 

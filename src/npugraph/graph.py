@@ -41,6 +41,21 @@ Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("tail", "head")
 # The parts of a graph that is cut, in the order of their numbers.
 PARTS = ("train", "valid", "test")
+# The columns of a table of literals; the language may be empty.
+LITERAL = ("head", "relation", "value", "datatype", "language")
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """What an RDF file says beside its facts between entities.
+
+    Attributes:
+        literals: the columns of LITERAL, as text.
+        prefixes: the prefixes the file declares, with their IRIs.
+    """
+
+    literals: pa.Table
+    prefixes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Vocabulary(Shown):
@@ -132,7 +147,7 @@ class KnowledgeGraph(Shown):
             which nothing is known; None where the input has no such column.
         rows: int64 [n], the number of the record in its file, from 1, headers not counted.
         source: the file the facts came from, or a short description.
-        skipped: records of the input that are not facts between entities (RDF literals).
+        annotations: what an RDF file says beside its facts (literals, prefixes), or None.
         name: what to call the graph.
         part: int8 [n], places in PARTS, where the source says which facts are train, valid and
             test; None where it does not.
@@ -148,7 +163,7 @@ class KnowledgeGraph(Shown):
     label: Tensor | None = None
     rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     source: str = ""
-    skipped: int = 0
+    annotations: Annotations | None = None
     name: str = ""
     part: Tensor | None = None
     path: Path | None = None
@@ -171,6 +186,11 @@ class KnowledgeGraph(Shown):
 
     def __len__(self) -> int:
         return len(self.facts)
+
+    @property
+    def skipped(self) -> int:
+        """Number of records of the input that are not facts between entities (RDF literals)."""
+        return 0 if self.annotations is None else len(self.annotations.literals)
 
     @property
     def num_entities(self) -> int:
@@ -233,7 +253,7 @@ class KnowledgeGraph(Shown):
             part = draw_parts(self, seed, valid_share=valid_share, test_share=test_share)
         plain = replace(self, part=None, truth=None)
         train, valid, test = (_without_empty(plain.select(part == k)) for k in range(3))
-        valid, test = replace(valid, skipped=0), replace(test, skipped=0)
+        valid, test = replace(valid, annotations=None), replace(test, annotations=None)
         return Splits(self.name or "graph", train, valid, test, self.path, self.truth)
 
     def summary(self) -> dict[str, object]:
@@ -337,7 +357,7 @@ class Splits(Shown):
             _joined([part.label for part in parts], sizes, -1),
             rows,
             source=self.train.source if one_file else str(self.source or self.name),
-            skipped=sum(part.skipped for part in parts),
+            annotations=_annotated([part.annotations for part in parts]),
             name=self.name,
             part=torch.repeat_interleave(torch.arange(3, dtype=torch.int8), sizes),
             path=self.source,
@@ -371,6 +391,15 @@ def _joined(columns: list[Tensor | None], sizes: Tensor, absent: float) -> Tenso
             for column, size in zip(columns, sizes, strict=True)
         ]
     )
+
+
+def _annotated(parts: list[Annotations | None]) -> Annotations | None:
+    """Join what several files say beside their facts; the first meaning of a prefix counts."""
+    given = [part for part in parts if part is not None]
+    if not given:
+        return None
+    prefixes = {name: iri for part in reversed(given) for name, iri in part.prefixes.items()}
+    return Annotations(pa.concat_tables([part.literals for part in given]), prefixes)
 
 
 def _without_empty(graph: KnowledgeGraph) -> KnowledgeGraph:

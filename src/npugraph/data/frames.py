@@ -185,7 +185,7 @@ def _encode(rows: list[pa.Table | Tensor], names: list[str]) -> list[KnowledgeGr
     """Turn tables of names, or ids, into graphs over the same vocabularies."""
     tables = [part for part in rows if not isinstance(part, Tensor)]
     if len(tables) == len(rows):
-        return encode_tables(tables, names, [0] * len(rows))
+        return encode_tables(tables, names, [None] * len(rows))
     if tables:
         raise DataError("Some parts hold names and others ids; give one or the other.")
     ids = torch.cat([part for part in rows if isinstance(part, Tensor)])

@@ -227,6 +227,19 @@ def test_turtle_is_more_than_triples(tmp_path: Path) -> None:
     assert graph.skipped == 1
 
 
+def test_literals_and_prefixes_are_kept_beside_the_facts(tmp_path: Path) -> None:
+    text = PREFIX + ':a :r :b ; :age 7 ; :name "caf\u00e9"@fr .\n'
+    beside = read_graph(write(tmp_path / "g.ttl", text)).annotations
+    assert beside is not None
+    assert beside.prefixes == {"": "http://x/"}
+    whole, lang = "http://www.w3.org/2001/XMLSchema#integer", "fr"
+    text_kind = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
+    assert [tuple(row.values()) for row in beside.literals.to_pylist()] == [
+        ("http://x/a", "http://x/age", "7", whole, None),
+        ("http://x/a", "http://x/name", "caf\u00e9", text_kind, lang),
+    ]
+
+
 def test_rows_count_skipped_literals(tmp_path: Path) -> None:
     assert read_graph(write(tmp_path / "g.nt", TRIPLES)).rows.tolist() == [1, 3]
 

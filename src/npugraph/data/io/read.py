@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +32,13 @@ from npugraph.data.io.formats import (
     split_suffixes,
 )
 from npugraph.data.io.names import similarity_note
+from npugraph.data.io.rdf import read_rdf
 from npugraph.errors import DataError, nearest
-from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
+from npugraph.graph import Annotations, KnowledgeGraph, Splits, Vocabulary
 
 log = logging.getLogger(__name__)
 
 SPLITS = ("train", "valid", "test")
-BLANK_NODE = re.compile(rb"_:[^\s<>\"(){}\[\],;]+")
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None)
     Raises:
         DataError: one sentence that names the file, the line and what is wrong with it.
     """
-    table, skipped = read_table(Path(path), options or ReadOptions())
-    return encode_tables([table], [str(path)], [skipped])[0]
+    table, beside = read_table(Path(path), options or ReadOptions())
+    return encode_tables([table], [str(path)], [beside])[0]
 
 
 def read_splits(
@@ -94,10 +93,10 @@ def read_splits(
     folder = Path(folder)
     options = options or ReadOptions()
     paths = [find_part(folder, part) for part in SPLITS]
-    tables, skipped = zip(*(read_table(path, options) for path in paths), strict=True)
+    tables, beside = zip(*(read_table(path, options) for path in paths), strict=True)
     extra = [_read_names(folder / f"{kind}.txt") for kind in ("entities", "relations")]
     sources = [str(path) for path in paths]
-    train, valid, test = encode_tables(list(tables), sources, list(skipped), *extra)
+    train, valid, test = encode_tables(list(tables), sources, list(beside), *extra)
     truth = folder / "truth.tsv"
     name = name or folder.resolve().name
     return Splits(name, train, valid, test, folder, truth if truth.exists() else None)
@@ -115,22 +114,23 @@ def find_part(folder: Path, part: str) -> Path:
     )
 
 
-def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, int]:
+def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, Annotations | None]:
     """Read one file into a table with columns head, relation, tail[, confidence][, label].
 
     Returns:
-        The table and the number of records that were skipped (RDF literals only).
+        The table, and what else an RDF file says: its literals, which are no facts between
+        entities, and its prefixes.
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
     suffix, compression = split_suffixes(path)
-    skipped = 0
+    beside = None
     if suffix in TEXT:
         table = _read_text(path, compression, options.delimiter or TEXT[suffix], options)
     elif suffix == ".parquet":
         table = _read_parquet(path, options)
     elif suffix in RDF:
-        table, skipped = _read_rdf(path, suffix, compression, options)
+        table, beside = read_rdf(path, suffix, compression, options.literals)
     else:
         raise DataError(
             f"{path}: unknown format {suffix or '(no suffix)'!r}; "
@@ -138,7 +138,7 @@ def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, int]:
         )
     if len(table) == 0:
         raise DataError(f"{path}: the file holds no facts.")
-    return table, skipped
+    return table, beside
 
 
 def _read_text(
@@ -382,45 +382,6 @@ def _first_bad_row(table: pa.Table, error: object) -> str:
     return f"{error}."
 
 
-def _read_rdf(
-    path: Path, suffix: str, compression: str | None, options: ReadOptions
-) -> tuple[pa.Table, int]:
-    try:
-        import pyoxigraph
-    except ImportError:
-        raise DataError(
-            f"{path}: reading RDF needs pyoxigraph; install it with: pip install 'npugraph[rdf]'."
-        ) from None
-    try:
-        with pa.input_stream(str(path), compression=compression) as stream:
-            data = stream.read()
-    except OSError as error:
-        raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
-    kind = getattr(pyoxigraph.RdfFormat, RDF[suffix])
-    columns: tuple[list[str], list[str], list[str]] = ([], [], [])
-    rows: list[int] = []
-    skipped = 0
-    named = {name.rstrip(b".") for name in BLANK_NODE.findall(data)}
-    unnamed: dict[str, str] = {}
-    try:
-        for quad in pyoxigraph.parse(data, format=kind, base_iri=path.resolve().as_uri()):
-            tail = quad.object
-            if isinstance(tail, pyoxigraph.Literal) and not options.literals:
-                skipped += 1
-                continue
-            rows.append(len(rows) + skipped + 1)
-            for column, term in zip(columns, (quad.subject, quad.predicate, tail), strict=True):
-                label = term.value if isinstance(term, pyoxigraph.NamedNode) else str(term)
-                if isinstance(term, pyoxigraph.BlankNode) and label.encode() not in named:
-                    # The parser gives such a node another random name each time; we number them.
-                    label = unnamed.setdefault(label, f"_:unnamed{len(unnamed)}")
-                column.append(label)
-    except SyntaxError as error:
-        raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from None
-    arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in columns]
-    return pa.table([*arrays, pa.array(rows, pa.int64())], names=[*ROLES[:3], "row"]), skipped
-
-
 def _read_names(path: Path) -> list[str]:
     """Read one name per line; only LF and CR LF end a line, for a name may hold U+2028."""
     if not path.is_file():
@@ -437,7 +398,7 @@ def _read_names(path: Path) -> list[str]:
 def encode_tables(
     tables: list[pa.Table],
     sources: list[str],
-    skipped: list[int],
+    beside: Sequence[Annotations | None],
     extra_entities: Sequence[str] = (),
     extra_relations: Sequence[str] = (),
 ) -> list[KnowledgeGraph]:
@@ -466,7 +427,7 @@ def encode_tables(
                 label=_numbers(table, "label", torch.int8),
                 rows=rows,
                 source=sources[i],
-                skipped=skipped[i],
+                annotations=beside[i],
             )
         )
     return graphs
