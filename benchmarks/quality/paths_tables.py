@@ -14,7 +14,8 @@ from npugraph.bench.paper import printed
 from npugraph.significance import mean_and_deviation
 
 SEEN = 10
-SYSTEMS = {"complex-n3": "ComplEx-N3", "ranking": "path", "combined": "mean of both"}
+# Kinds of lines with a ranking; one of a recipe is named after it.
+RANKED = {"complex-n3": "complex-n3", "ranking": None, "combined": "mean of path and complex-n3"}
 FILTERS = ("clean", "perturbed")
 VALUES = {"raw_sum": "score", "among_all_sum": "log-softmax", "among_new_sum": "the same, new"}
 
@@ -27,13 +28,26 @@ def read(path: Path) -> list[Line]:
     return [line for line in lines if line["seed"] != SEEN]
 
 
-def cells(lines: Iterable[Line], kinds: Iterable[str]) -> dict[tuple[str, float, str], list[Line]]:
-    """Return the lines of some kinds by graph, rate and noise, graphs and rates in order."""
-    found: dict[tuple[str, float, str], list[Line]] = {}
-    for line in lines:
+def system_of(line: Line) -> str:
+    """Name what a line is about; lines of path did not always say so."""
+    return RANKED.get(line["kind"]) or line.get("recipe", "path")
+
+
+def cells(
+    lines: Iterable[Line], kinds: Iterable[str]
+) -> dict[tuple[str, float, str, str], list[Line]]:
+    """Return the lines of some kinds by graph, rate, noise and system, in order."""
+    found: dict[tuple[str, float, str, str], list[Line]] = {}
+    for line in sorted(lines, key=lambda line: line["seed"]):
         if line["kind"] in kinds:
-            found.setdefault((line["graph"], line["rate"], line["noise"]), []).append(line)
+            cell = (line["graph"], line["rate"], line["noise"], system_of(line))
+            found.setdefault(cell, []).append(line)
     return dict(sorted(found.items()))
+
+
+def seeds_of(group: Iterable[Line]) -> str:
+    """Write the seeds of some lines."""
+    return ", ".join(str(line["seed"]) for line in group)
 
 
 def figure(values: Iterable[float]) -> str:
@@ -51,31 +65,28 @@ def figure(values: Iterable[float]) -> str:
 
 def ranking(lines: list[Line]) -> Iterator[str]:
     """Yield test MRR by graph, rate and system, under both filters, beside the paper's nPUGraph."""
-    names = [f"{name}, {filt}" for name in SYSTEMS.values() for filt in FILTERS]
-    yield f"| graph | rate | seeds | {' | '.join(names)} | paper's nPUGraph, perturbed |"
-    yield "|---" * (len(names) + 4) + "|"
+    filters = " | ".join(f"{name} filter" for name in FILTERS)
+    yield f"| graph | rate | system | seeds | {filters} | paper's nPUGraph, perturbed |"
+    yield "|---" * 7 + "|"
     ours = (entry for entry in printed.entries() if entry.system == printed.NPUGRAPH)
     paper = {(entry.graph, entry.rate): entry.figures["mrr"] for entry in ours}
-    for (graph, rate, noise), group in cells(lines, SYSTEMS).items():
+    for (graph, rate, noise, system), group in cells(lines, RANKED).items():
         if noise != "random":
             continue
-        seeds = sorted({line["seed"] for line in group})
-        row = [graph, f"{rate:g}", ", ".join(map(str, seeds))]
-        for kind in SYSTEMS:
-            mine = [line for line in group if line["kind"] == kind]
-            row += [figure(x[f]["mrr"] for x in mine) if mine else "not run" for f in FILTERS]
+        row = [graph, f"{rate:g}", system, seeds_of(group)]
+        # A graph as published has one filter.
+        row += [figure(x[f]["mrr"] for x in group) if f in group[0] else "" for f in FILTERS]
         value = paper.get((graph, rate))
         row.append("" if value is None else f"{value:.3f}".lstrip("0"))
         yield f"| {' | '.join(row)} |"
 
 
 def detection(lines: list[Line]) -> Iterator[str]:
-    """Yield AUROC / AP of the planted training facts, by graph, noise and value."""
-    yield f"| graph | noise | seeds | {' | '.join(VALUES.values())} |"
-    yield "|---" * (len(VALUES) + 3) + "|"
-    for (graph, _, noise), group in cells(lines, ["detection"]).items():
-        seeds = ", ".join(str(line["seed"]) for line in sorted(group, key=lambda x: x["seed"]))
-        row = [graph, noise, seeds]
+    """Yield AUROC / AP of the planted training facts, by graph, noise, system and value."""
+    yield f"| graph | noise | system | seeds | {' | '.join(VALUES.values())} |"
+    yield "|---" * (len(VALUES) + 4) + "|"
+    for (graph, _, noise, system), group in cells(lines, ["detection"]).items():
+        row = [graph, noise, system, seeds_of(group)]
         for value in VALUES:
             parts = (figure(line[value][name] for line in group) for name in ("auroc", "ap"))
             row.append(" / ".join(parts))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.quality import paths
+from npugraph.recipes.path.recipe import PathSettings
 
 TINY = ("d=2", "layers=2", "epochs=1", "epoch_share=0.02", "valid_facts=20", "batch_size=16")
 TINY_COMPLEX = ("d=2", "epochs=1", "precision=float32", "cuda_graph=false")
@@ -29,6 +30,7 @@ def test_every_result_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [json.loads(line)["kind"] for line in printed] == list(found)
     for line in found.values():
         assert line["seed"] == 3
+        assert line["recipe"] == "path"
         assert line["source"]
         assert "--combine" in str(line["command"])
     for kind in ("ranking", "complex-n3", "combined"):
@@ -52,3 +54,20 @@ def test_a_graph_as_published_has_one_filter(tmp_path: Path) -> None:
 def test_only_the_speed(tmp_path: Path) -> None:
     (line,) = lines(tmp_path, "--only-speed")
     assert isinstance(line["ms_per_step"], float)
+
+
+@pytest.mark.parametrize("graph", paths.SETTINGS)
+def test_a_graph_as_published_is_trained_longer(graph: str) -> None:
+    def asked(rate: str) -> PathSettings:
+        return paths.settings_of(paths.parser().parse_args([graph, "--rate", rate]))
+
+    perturbed, published = asked("0.3"), asked("0")
+    passes = [made.epochs * made.epoch_share for made in (perturbed, published)]
+    assert passes[0] <= 1
+    assert (passes[1] > passes[0]) == (graph in paths.PUBLISHED)
+
+
+def test_another_recipe_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="complex-n3 is no recipe of paths"):
+        paths.main(["world", "--recipe", "complex-n3", "--out", str(tmp_path / "none.jsonl")])
+    assert not (tmp_path / "none.jsonl").exists()
