@@ -14,7 +14,7 @@ from npugraph.errors import RunError, writing
 from npugraph.graph import KnowledgeGraph
 
 # What the trained systems follow from; the other settings may change from call to call.
-TRAINING = ("recipe", "folds", "search", "device", "seed")
+TRAINING = ("recipe", "folds", "search", "self_test", "device", "seed")
 
 
 def begin(

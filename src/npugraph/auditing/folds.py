@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from npugraph.arrays import first_by_key
 from npugraph.auditing.settings import AuditSettings
+from npugraph.data.corrupt import Noise
 from npugraph.errors import DataError, SettingsError
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
 from npugraph.seeds import generator
@@ -60,6 +61,21 @@ def judged_graph(
 
 
 @dataclass(frozen=True)
+class Planted:
+    """Facts that the audit planted to test itself: wrong, and no part of any list.
+
+    Attributes:
+        facts: int64 [k, 3], distinct, none of them stored.
+        kind: of each of them, [k].
+        fold: int64 [k].
+    """
+
+    facts: Tensor
+    kind: tuple[Noise, ...]
+    fold: Tensor
+
+
+@dataclass(frozen=True)
 class Folds:
     """Which fold each distinct fact of a graph is in.
 
@@ -67,15 +83,36 @@ class Folds:
         graph: the distinct facts, in key order.
         fold: int64 [n], 0..count - 1.
         count: how many folds there are.
+        planted: facts of the self-test. Systems are trained on them as on stored ones.
     """
 
     graph: KnowledgeGraph
     fold: Tensor
     count: int
+    planted: Planted | None = None
 
     def others(self, fold: int) -> KnowledgeGraph:
         """Return what the system of a fold may know, its validation facts among them."""
-        return self.graph.select(self.fold != fold)
+        return self._with_planted(self.graph.select(self.fold != fold), fold)
+
+    def index(self) -> TripleIndex:
+        """Return all facts that were judged: the stored and the planted ones."""
+        if self.planted is None:
+            return self.graph.index()
+        both = torch.cat([self.graph.facts, self.planted.facts])
+        return TripleIndex(both, self.graph.num_entities, self.graph.num_relations)
+
+    def _with_planted(self, graph: KnowledgeGraph, fold: int) -> KnowledgeGraph:
+        """Add the planted facts of all other folds."""
+        if self.planted is None:
+            return graph
+        more = self.planted.facts[self.planted.fold != fold]
+        both = graph.with_facts(torch.cat([graph.facts, more]), graph.source)
+        if graph.confidence is None:
+            return both
+        # Nobody is confident of them: they count as the stored ones do on average.
+        usual = graph.confidence.nanmean().expand(len(more))
+        return replace(both, confidence=torch.cat([graph.confidence, usual]))
 
     def splits(self, fold: int, valid_share: float, seed: int) -> Splits:
         """Return what a fold's system is trained and validated on; test is the fold itself."""
@@ -84,9 +121,8 @@ class Folds:
         num_valid = max(1, round(valid_share * len(order)))
         valid, train = order[:num_valid], order[num_valid:].sort().values
         held_out = self.graph.select(self.fold == fold)
-        return Splits(
-            f"fold {fold + 1}", self.graph.select(train), self.graph.select(valid), held_out
-        )
+        known = self._with_planted(self.graph.select(train), fold)
+        return Splits(f"fold {fold + 1}", known, self.graph.select(valid), held_out)
 
 
 def make_folds(graph: KnowledgeGraph, count: int, seed: int) -> Folds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -80,6 +80,7 @@ class CrossFit:
         collected: the collected facts, in key order.
         pools: uncollected facts by kind.
         proposed: what each system would answer; facts of its own fold may be among it.
+        planted: the facts of the self-test by kind, judged as the collected ones are.
     """
 
     folds: Folds
@@ -87,6 +88,7 @@ class CrossFit:
     collected: Judged
     pools: dict[Noise, Judged]
     proposed: Judged
+    planted: dict[Noise, Judged] = field(default_factory=dict)
 
 
 def fit_systems(
@@ -147,7 +149,7 @@ def judge_out_of_fold(
     folds: Folds, systems: tuple[Model, ...], settings: AuditSettings
 ) -> CrossFit:
     """Judge every fact, the pools and the proposals by the system that never saw them."""
-    index = folds.graph.index()
+    index = folds.index()
     parts = [
         _judge_fold(folds, fold, systems[fold], index, settings) for fold in range(folds.count)
     ]
@@ -158,7 +160,20 @@ def judge_out_of_fold(
         Judged.join([part.collected for part in parts]).select(torch.argsort(place)),
         {kind: Judged.join([part.pools[kind] for part in parts]) for kind in KINDS},
         Judged.join([part.proposed for part in parts]),
+        _by_kind(folds, Judged.join([part.planted for part in parts])),
     )
+
+
+def _by_kind(folds: Folds, planted: Judged) -> dict[Noise, Judged]:
+    """Divide the planted facts, which stand fold by fold, by their kind."""
+    if folds.planted is None:
+        return {}
+    order = torch.argsort(folds.planted.fold, stable=True).tolist()
+    kinds = [folds.planted.kind[place] for place in order]
+    return {
+        kind: planted.select(torch.tensor([one == kind for one in kinds]))
+        for kind in dict.fromkeys(folds.planted.kind)
+    }
 
 
 @dataclass(frozen=True)
@@ -168,6 +183,7 @@ class _Part:
     collected: Judged
     pools: dict[Noise, Judged]
     proposed: Judged
+    planted: Judged
 
 
 def _judge_fold(
@@ -198,4 +214,7 @@ def _judge_fold(
             most=max(wanted, thresholds.least_candidates),
             role_entities=thresholds.role_entities,
         )
-    return _Part(judged(mine), pools, judged(proposed))
+    tested = mine[:0]
+    if folds.planted is not None:
+        tested = folds.planted.facts[folds.planted.fold == fold]
+    return _Part(judged(mine), pools, judged(proposed), judged(tested))

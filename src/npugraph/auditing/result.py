@@ -87,6 +87,9 @@ def judge_missing(
     facts, fold, features = made.facts, made.fold.numpy(), made.features.numpy()
     index = crossfit.folds.graph.index()
     stored = index.contains(facts)
+    planted = crossfit.folds.planted
+    if planted is not None:
+        known_wrong = torch.cat([known_wrong, planted.facts])
     wrong = TripleIndex(known_wrong, index.num_entities, index.num_relations)
     # One system may find a fact by its head, another by its tail: the first one judges it.
     first = first_of_each(index.key(facts))

@@ -25,6 +25,7 @@ from npugraph.auditing.result import (
     protected_mask,
     weigh,
 )
+from npugraph.auditing.self_test import plant
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.write import write_audit
@@ -98,7 +99,7 @@ def audit(
     judged = judged_graph(whole, labelled, asked)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
     say("plan", {"cost": estimate_cost(judged, asked, training, search=search)})
-    folds = make_folds(judged, asked.folds, asked.seed)
+    folds = plant(make_folds(judged, asked.folds, asked.seed), whole.index(), asked)
     guarded = None if protected is None else facts_of(whole, protected)
     mask = protected_mask(folds.graph, labelled, guarded)
     if out is not None:

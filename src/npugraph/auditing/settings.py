@@ -35,6 +35,9 @@ class AuditSettings:
     explained: int = setting(200, "facts of each list that come with their evidence", low=0)
     beta: float | None = setting(None, "share of true facts among the collected, if known")
     alpha: float | None = setting(None, "share of true facts among the uncollected, if known")
+    self_test: float = setting(
+        0.03, "share of facts planted to test the audit on this very graph", low=0, high=0.2
+    )
     search: bool = setting(True, "on small graphs, let validation choose among a few settings")
     device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU where there is one")
     seed: int = setting(0, "every random draw follows from it", low=0)

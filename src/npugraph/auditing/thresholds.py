@@ -23,6 +23,7 @@ class Thresholds(PriorThresholds):
     least_facts: int = setting(50, "fewer distinct facts are not audited", low=2)
     rare_facts: int = setting(20, "a relation of fewer facts gets no share of its own", low=1)
     pool_facts: int = setting(200_000, "uncollected facts per kind at most", low=1)
+    most_planted: int = setting(2000, "facts of each kind that are planted at most", low=1)
     valid_share: float = setting(
         0.02, "share of a fold's training facts that chooses its best epoch", low=0, high=1
     )
