@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,9 +41,10 @@ from npugraph.auditing.features import FEATURES
 from npugraph.auditing.write import write_audit
 from npugraph.bench.plan import BenchPlan
 from npugraph.calibration.probability import DensityRatio, posterior_collected
+from npugraph.data.corrupt import NOISES
 from npugraph.data.datasets import load, locate
 from npugraph.data.io import ReadOptions, read_table
-from npugraph.data.perturb import Noise, PerturbSettings, perturb
+from npugraph.data.perturb import PerturbSettings, perturb
 from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
 from npugraph.metrics import auroc, average_precision, brier, ece
@@ -385,7 +386,7 @@ def main() -> None:
     """Run one audit and append its result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("graph", nargs="?", default="umls")
-    parser.add_argument("--noise", choices=get_args(Noise), default="random")
+    parser.add_argument("--noise", choices=NOISES, default="random")
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
     for name in TASKS:

@@ -201,7 +201,9 @@ def _judge_fold(
 
     mine = folds.graph.facts[folds.fold == fold]
     most = thresholds.pool_facts // folds.count
-    pools = {kind: judged(*fold_pool(mine, index, kind, fold, most, seed)) for kind in KINDS}
+    pools = {
+        kind: judged(*fold_pool(mine, index, kind, fold, most, seed, system)) for kind in KINDS
+    }
     proposed = mine[:0]
     if settings.missing:
         wanted = thresholds.candidates_per_missing * settings.missing // folds.count

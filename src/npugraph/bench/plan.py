@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from npugraph.data.corrupt import NOISES
 from npugraph.data.datasets import content_hash
-from npugraph.data.perturb import Noise, PerturbSettings
+from npugraph.data.perturb import PerturbSettings
 from npugraph.errors import DataError, SettingsError, nearest
 from npugraph.ranking.evaluate import FILTERS
 from npugraph.recipes import get_recipe
@@ -365,7 +366,7 @@ def _check_protocol(plan: BenchPlan) -> None:
     for rate in plan.rates:
         PerturbSettings(rate)
     for what, values, allowed in (
-        ("noise", (plan.noise,), get_args(Noise)),
+        ("noise", (plan.noise,), NOISES),
         ("filters", plan.filters, FILTERS),
     ):
         for value in values:

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 NUMERIC = (
     "arrays.py",
     "calibration",
-    "data/corrupt.py",
+    "data/corrupt",
     "data/perturb.py",
     "encoders",
     "graph.py",

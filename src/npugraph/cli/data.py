@@ -119,10 +119,14 @@ def perturb(
     ] = None,
     rate: Annotated[float, typer.Option(help="Share of the facts to flip (ptb_rate).")] = 0.3,
     noise: Annotated[
-        str, typer.Option(help="Planted facts: random, one-sided, typed or wrong-tail.")
+        str,
+        typer.Option(
+            help="Planted facts: random, one-sided, typed, wrong-tail, swapped, relation, "
+            "relation-typed, hard, near-duplicate, one-source or caged."
+        ),
     ] = "random",
     added_share: Annotated[
-        float, typer.Option(help="Share of the flips that plant a false fact.")
+        float, typer.Option(help="Share of the flips that plant a false fact (not with caged).")
     ] = 0.1,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
@@ -134,7 +138,8 @@ def perturb(
     """Make a graph noisy and incomplete as in the paper, and keep the truth beside it.
 
     Train and valid are merged, a share of their facts is flipped (90% removed, 10% planted),
-    and the result is split 7:3. The test facts stay as they are.
+    and the result is split 7:3. The test facts stay as they are. With --noise caged facts are only
+    planted: --rate of all, those of test among them, as the published code of CAGED does.
 
     Example: npugraph perturb fb15k-237 --rate 0.3 --noise random --seed 0 --out ptb
     """

@@ -5,6 +5,9 @@ which 90% are removals of true facts and 10% additions of false ones; the result
 into new train and valid; test stays as it was. What was removed and what was planted is the
 hidden truth: it is returned beside the dataset, written to a file of its own, and never read
 by training.
+
+The noise ``caged`` follows the published code of CAGED instead: ``rate`` is the share of all
+facts, those of test among them, that are added, and nothing is removed.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +25,7 @@ import pyarrow.csv
 import torch
 from torch import Tensor
 
-from npugraph.data.corrupt import Noise as Noise
-from npugraph.data.corrupt import draw_false_facts
+from npugraph.data.corrupt import NOISES, Noise, draw_false_facts
 from npugraph.data.io import write_splits, write_table, write_text
 from npugraph.data.sources import GraphLike, load_splits
 from npugraph.errors import DataError, SettingsError
@@ -57,7 +59,8 @@ class PerturbSettings:
     Attributes:
         rate: share of the merged facts that are flipped (``ptb_rate``), in [0, 1).
         noise: where a planted fact comes from, a kind of :mod:`npugraph.data.corrupt`.
-        added_share: share of the flips that plant a false fact; the rest remove a true one.
+        added_share: share of the flips that plant a false fact; the rest remove a true one. Not
+            used with ``caged``, which removes nothing.
         train_share: share of the perturbed facts that become train; the rest become valid.
         seed: every draw follows from it.
     """
@@ -70,10 +73,8 @@ class PerturbSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
-        if self.noise not in get_args(Noise):
-            raise SettingsError(
-                f"noise={self.noise!r} must be one of {', '.join(get_args(Noise))}."
-            )
+        if self.noise not in NOISES:
+            raise SettingsError(f"noise={self.noise!r} must be one of {', '.join(NOISES)}.")
         for name in ("rate", "added_share", "train_share"):
             value = getattr(self, name)
             if not 0 <= value <= 1 or (name == "rate" and value == 1):
@@ -114,15 +115,15 @@ def perturb(
     settings = as_settings(PerturbSettings, settings)
     splits = load_splits(graph, settings.seed).without_wrong()
     merged, confidence = _merge(splits)
-    changed = round(settings.rate * len(merged))
-    num_added = round(settings.added_share * changed)
-    num_removed = changed - num_added
+    num_added, num_removed = _counts(len(merged), len(splits.all_facts()), settings)
     order = torch.randperm(len(merged), generator=generator(settings.seed, "remove"))
     removed, kept = order[:num_removed], order[num_removed:]
     known = TripleIndex(
         torch.cat([merged, splits.test.facts]), splits.num_entities, splits.num_relations
     )
-    planted = draw_false_facts(merged, known, num_added, settings.noise, settings.seed)
+    # CAGED corrupts facts of test, too, and numbers all in the order of the files.
+    corrupted = splits.all_facts() if settings.noise == "caged" else merged
+    planted = draw_false_facts(corrupted, known, num_added, settings.noise, settings.seed)
     facts = torch.cat([merged[kept], planted])
     if confidence is not None:
         # A planted fact looks like any other: its confidence is drawn from the given ones.
@@ -136,6 +137,15 @@ def perturb(
     whole = dataclasses.replace(whole, confidence=confidence)
     train, valid = whole.select(shuffle[:num_train]), whole.select(shuffle[num_train:])
     return Splits(name, train, valid, splits.test), Truth(planted, merged[removed])
+
+
+def _counts(merged: int, every: int, settings: PerturbSettings) -> tuple[int, int]:
+    """Return how many facts are planted and removed; ``every`` counts the test facts, too."""
+    if settings.noise == "caged":
+        return int(settings.rate * every), 0
+    changed = round(settings.rate * merged)
+    added = round(settings.added_share * changed)
+    return added, changed - added
 
 
 def _merge(splits: Splits) -> tuple[Tensor, Tensor | None]:
