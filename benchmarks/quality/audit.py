@@ -37,7 +37,6 @@ from benchmarks.quality.best_bin import best_bin
 from benchmarks.quality.readings import COMMON, DROPOUT
 from npugraph.arrays import first_of_each
 from npugraph.auditing import Audit, AuditSettings, audit
-from npugraph.auditing.features import FEATURES
 from npugraph.auditing.write import write_audit
 from npugraph.bench.plan import BenchPlan
 from npugraph.calibration.probability import DensityRatio, posterior_collected
@@ -68,9 +67,11 @@ def merged(splits: Splits, parts: tuple[str, ...] = ("train", "valid")) -> Knowl
 
 def single_score(found: Audit) -> tuple[Floats, Floats]:
     """Return the plain out-of-fold scores of the collected facts and of one-sided corruptions."""
-    columns = [FEATURES.index("score_tail"), FEATURES.index("score_head")]
-    pool = found.crossfit.pools["one-sided"].features[:, columns].mean(1)
-    return found.crossfit.collected.features[:, columns].mean(1).numpy(), pool.numpy()
+    crossfit = found.crossfit
+    return (
+        crossfit.collected.plain_score().numpy(),
+        crossfit.pools["one-sided"].plain_score().numpy(),
+    )
 
 
 def alternatives(found: Audit) -> dict[str, Floats]:
@@ -148,6 +149,8 @@ def judge(found: Audit, true: Bools, arguments: argparse.Namespace) -> dict[str,
     beta = found.priors.beta
     suspects = found.suspect_rows
     return {
+        "recipe": found.settings.recipe,
+        "views": [view.name for view in found.crossfit.views],
         "true_share": float(true.mean()),
         "beta": beta.value,
         "beta_low": beta.low,
@@ -396,6 +399,8 @@ def main() -> None:
     )
     parser.add_argument("--synthetic", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], dest="assignments")
+    parser.add_argument("--views", default="", help="kinds of evidence, with commas between")
+    parser.add_argument("--recipe", default="complex-n3")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -404,7 +409,8 @@ def main() -> None:
         print(all_tables(arguments.out))
         return
     arguments.changes = parse_assignments(arguments.assignments)
-    settings = AuditSettings(seed=arguments.seed, device=arguments.device)
+    names = ("recipe", "views", "seed", "device")
+    settings = make_settings(AuditSettings, {name: getattr(arguments, name) for name in names})
     if arguments.synthetic:
         result = on_synthetic(arguments, settings)
     else:

@@ -132,6 +132,13 @@ def parse_value(name: str, value: Any, kind: Any) -> Any:
         if value is None or value == "none":
             return None
         kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, kind):
+        return value
+    if typing.get_origin(kind) is tuple:
+        # On the command line, several values stand with commas between.
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        each = typing.get_args(kind)[0]
+        return tuple(parse_value(name, part, each) for part in parts if part != "")
     try:
         if kind is bool:
             return {"true": True, "false": False}[str(value).lower()]

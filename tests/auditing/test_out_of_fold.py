@@ -16,8 +16,9 @@ from audit_samples import FAST, anonymous, graph_of, people, random_facts, sampl
 from npugraph.auditing import AuditSettings, Thresholds
 from npugraph.auditing.features import FEATURES, Comparer
 from npugraph.auditing.folds import make_folds
-from npugraph.auditing.out_of_fold import CrossFit, fit_systems, judge_out_of_fold
+from npugraph.auditing.out_of_fold import CrossFit, judge_out_of_fold
 from npugraph.auditing.pools import KINDS
+from npugraph.auditing.views import ViewInputs, build_views
 from npugraph.data.corrupt import Noise, draw_pool
 from npugraph.errors import RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, TripleIndex
@@ -50,7 +51,8 @@ def cross_fit(
         if name == "epoch" and report is not None:
             report(progress["fold"], progress)
 
-    return judge_out_of_fold(folds, fit_systems(folds, wanted, training, out, say), wanted)
+    views = build_views(ViewInputs(graph, folds, wanted, training, out, say), ("embedding",))
+    return judge_out_of_fold(folds, views, wanted)
 
 
 @pytest.fixture(scope="module")

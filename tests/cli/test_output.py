@@ -185,7 +185,7 @@ def test_too_little_space_is_found_before_anything_is_written(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 10, 10))
     monkeypatch.setattr(fitting, "train", None)
-    monkeypatch.setattr(run, "fit_systems", None)
+    monkeypatch.setattr(run, "build_views", None)
     out = tmp_path / ("x.tsv" if name in FILES else "x")
     said = refusal(*command(name, inputs, out))
     assert said.startswith(f"--out {out}: about ")

@@ -1,71 +1,79 @@
-"""Judge every fact by a system that never saw it.
+"""Judge every fact by what never saw it.
 
-A system trained on a wrong fact learns it by heart. So the facts are cut into folds; for each
-fold a system is trained on the others, and only that system judges the facts of the fold, and a
-pool of uncollected facts to compare them with.
+What was trained on a wrong fact knows it by heart. So the facts are cut into folds, and each view
+judges the facts of a fold by what never saw them, and a pool of uncollected facts to compare them
+with.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from npugraph.auditing.features import FEATURES, Comparer
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.missing import propose
 from npugraph.auditing.pools import KINDS, fold_pool
-from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.evidence import FactArrays
+from npugraph.auditing.views import Ranking, View
 from npugraph.data.corrupt import Noise
-from npugraph.errors import RunError
-from npugraph.fitting import fit
+from npugraph.errors import SettingsError
 from npugraph.graph import TripleIndex
 from npugraph.model import Model
-from npugraph.recipes import get_recipe
-from npugraph.seeds import generator, number
-from npugraph.settings import TrainSettings
-from npugraph.training.run_folder import Run
+
+# What Judged holds of each fact.
+PER_FACT = ("facts", "fold", "features", "replaced")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Facts with the features a system gave them that was not trained on them.
+    """Facts with the features that the views gave them.
 
     Attributes:
         facts: int64 [n, 3].
         fold: int64 [n].
-        features: float32 [n, len(FEATURES)].
+        features: float32 [n, len(columns)], those of all views side by side.
         replaced: int64 [n], which end of a fact of a pool was replaced: 0, 2, or -1, no single end.
+        columns: the name of each feature, ``VIEW.COLUMN``.
+        score: the columns whose mean is the plain score.
     """
 
     facts: Tensor
     fold: Tensor
     features: Tensor
     replaced: Tensor
+    columns: tuple[str, ...]
+    score: tuple[str, ...]
 
     @classmethod
     def join(cls, parts: Sequence[Judged]) -> Judged:
         """Return the facts of several folds, one after the other."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+        return parts[0]._with(
+            {name: torch.cat([getattr(part, name) for part in parts]) for name in PER_FACT}
+        )
 
     def select(self, rows: Tensor) -> Judged:
         """Return some of the facts."""
-        return Judged(self.facts[rows], self.fold[rows], self.features[rows], self.replaced[rows])
+        return self._with({name: getattr(self, name)[rows] for name in PER_FACT})
+
+    def _with(self, values: dict[str, Any]) -> Judged:
+        return replace(self, **values)
+
+    def plain_score(self) -> Tensor:
+        """Return the plain score [n]: the mean of the scores of both questions."""
+        return self.features[:, [self.columns.index(name) for name in self.score]].mean(1)
 
     def arrays(self) -> FactArrays:
-        """Return them as arrays; the plain score is the mean of those of both questions."""
-        columns = [FEATURES.index("score_tail"), FEATURES.index("score_head")]
+        """Return them as arrays."""
         return FactArrays(
             self.features.numpy(),
             self.fold.numpy(),
             self.facts[:, 1].numpy(),
-            self.features[:, columns].mean(1).numpy(),
+            self.plain_score().numpy(),
             self.replaced.numpy(),
         )
 
@@ -77,6 +85,7 @@ class CrossFit:
     Attributes:
         folds: which fold each fact is in.
         systems: by fold, the system that was not trained on it.
+        views: what judged the facts.
         collected: the collected facts, in key order.
         pools: uncollected facts by kind.
         proposed: what each system would answer; facts of its own fold may be among it.
@@ -85,78 +94,25 @@ class CrossFit:
 
     folds: Folds
     systems: tuple[Model, ...]
+    views: tuple[View, ...]
     collected: Judged
     pools: dict[Noise, Judged]
     proposed: Judged
     planted: dict[Noise, Judged] = field(default_factory=dict)
 
 
-def fit_systems(
-    folds: Folds,
-    settings: AuditSettings,
-    training: TrainSettings,
-    out: Path | None,
-    say: Stage,
-) -> tuple[Model, ...]:
-    """Train one system per fold on the facts of the others.
-
-    Args:
-        folds: which fold each fact is in.
-        settings: what is asked for.
-        training: the recipe's settings; every fold has a seed of its own.
-        out: a folder for one run per fold; a run that is there is gone on with.
-        say: told each epoch.
-    """
-    say("training", {"epochs": training.epochs * folds.count})
-    return tuple(
-        _fit_fold(folds, fold, settings, training, out, say) for fold in range(folds.count)
-    )
-
-
-def _fit_fold(
-    folds: Folds,
-    fold: int,
-    settings: AuditSettings,
-    training: TrainSettings,
-    out: Path | None,
-    say: Stage,
-) -> Model:
-    """Train the system of one fold; its seed follows from the seed and the fold."""
-    own = replace(training, seed=number(settings.seed, "fold", fold) % 2**31)
-    splits = folds.splits(fold, settings.thresholds.valid_share, settings.seed)
-    folder = None if out is None else out / "folds" / f"fold-{fold + 1}"
-    resume = folder is not None and (folder / "settings.json").is_file()
-    if folder is not None and resume:
-        try:
-            Run.open(folder).check_same(get_recipe(settings.recipe).name, own, splits)
-        except RunError as error:
-            raise RunError(
-                f"{folder} belongs to another graph, or to other folds, settings or seed; repeat "
-                f"what was asked for then, or write to another folder. ({error})"
-            ) from None
-    fitted = fit(
-        splits,
-        settings.recipe,
-        own,
-        folder,
-        resume=resume,
-        report=lambda record: say("epoch", {"fold": fold, **record}),
-    )
-    return fitted.system
-
-
-def judge_out_of_fold(
-    folds: Folds, systems: tuple[Model, ...], settings: AuditSettings
-) -> CrossFit:
-    """Judge every fact, the pools and the proposals by the system that never saw them."""
+def judge_out_of_fold(folds: Folds, views: tuple[View, ...], settings: AuditSettings) -> CrossFit:
+    """Judge every fact, the pools and the proposals by what never saw them."""
     index = folds.index()
+    ranking = ranking_view(views)
     parts = [
-        _judge_fold(folds, fold, systems[fold], index, settings) for fold in range(folds.count)
+        _judge_fold(folds, fold, views, ranking, index, settings) for fold in range(folds.count)
     ]
     place = torch.cat([torch.nonzero(folds.fold == fold).squeeze(1) for fold in range(folds.count)])
     return CrossFit(
         folds,
-        systems,
+        ranking.systems,
+        views,
         Judged.join([part.collected for part in parts]).select(torch.argsort(place)),
         {kind: Judged.join([part.pools[kind] for part in parts]) for kind in KINDS},
         Judged.join([part.proposed for part in parts]),
@@ -176,9 +132,17 @@ def _by_kind(folds: Folds, planted: Judged) -> dict[Noise, Judged]:
     }
 
 
+def ranking_view(views: tuple[View, ...]) -> Ranking:
+    """Return the first view that can rank entities."""
+    for view in views:
+        if isinstance(view, Ranking):
+            return view
+    raise SettingsError("None of the views can rank entities; take one of embedding and path, too.")
+
+
 @dataclass(frozen=True)
 class _Part:
-    """What the system of one fold judged."""
+    """The judged facts of one fold."""
 
     collected: Judged
     pools: dict[Noise, Judged]
@@ -187,17 +151,22 @@ class _Part:
 
 
 def _judge_fold(
-    folds: Folds, fold: int, system: Model, index: TripleIndex, settings: AuditSettings
+    folds: Folds,
+    fold: int,
+    views: tuple[View, ...],
+    ranking: Ranking,
+    index: TripleIndex,
+    settings: AuditSettings,
 ) -> _Part:
-    thresholds, seed = settings.thresholds, settings.seed
-    # Counts and roles come from the other folds alone, the validation facts among them.
-    others = folds.others(fold)
-    comparer = Comparer(system, others, settings.compared, generator(seed, "compare", fold))
+    thresholds, seed, system = settings.thresholds, settings.seed, ranking.systems[fold]
+    columns = tuple(f"{view.name}.{column}" for view in views for column in view.columns)
+    score = tuple(f"{ranking.name}.{column}" for column in ranking.score)
 
     def judged(facts: Tensor, replaced: Tensor | None = None) -> Judged:
         where = torch.full((len(facts),), fold)
         ends = torch.full_like(where, -1) if replaced is None else replaced
-        return Judged(facts, where, comparer.features(facts).cpu(), ends)
+        features = torch.cat([view.features(facts, fold) for view in views], 1)
+        return Judged(facts, where, features, ends, columns, score)
 
     mine = folds.graph.facts[folds.fold == fold]
     most = thresholds.pool_facts // folds.count
@@ -209,7 +178,7 @@ def _judge_fold(
         wanted = thresholds.candidates_per_missing * settings.missing // folds.count
         proposed = propose(
             system,
-            others,
+            folds.others(fold),
             fold,
             folds.count,
             per_question=settings.per_question,

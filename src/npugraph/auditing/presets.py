@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from npugraph.auditing.folds import Folds
-from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.auditing.settings import AuditSettings, Stage, ViewName
 from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes import get_recipe
@@ -47,6 +47,11 @@ NEGATIVES, FEW_NEGATIVES = 1024, 256
 SEARCH: tuple[dict[str, Any], ...] = ({"n3": 0.005}, {"n3": 0.02}, {"n3": 0.1})
 # What was tried, and its validation MRR.
 Tried = tuple[tuple[dict[str, Any], float], ...]
+
+
+def suited_views(settings: AuditSettings) -> tuple[ViewName, ...]:
+    """Return the views that are asked for, or those that suit the graph."""
+    return settings.views or ("embedding",)
 
 
 def suited_settings(

@@ -14,9 +14,9 @@ from torch import Tensor
 from npugraph.auditing.begun import begin
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, labelled_facts, make_folds
-from npugraph.auditing.out_of_fold import fit_systems, judge_out_of_fold
+from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
-from npugraph.auditing.presets import choose_training, searches, suited_settings
+from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
 from npugraph.auditing.result import (
     LISTED,
     Findings,
@@ -28,6 +28,7 @@ from npugraph.auditing.result import (
 from npugraph.auditing.self_test import plant
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.views import ViewInputs, build_views
 from npugraph.auditing.write import write_audit
 from npugraph.data.sources import GraphLike, facts_of, load_graph
 from npugraph.names import percent, shorten
@@ -105,9 +106,10 @@ def audit(
     if out is not None:
         begin(out, whole, asked, changes or {})
     training, tried = choose_training(folds, asked, training, say) if search else (training, ())
-    systems = fit_systems(folds, asked, training, out, say)
+    inputs = ViewInputs(whole, folds, asked, training, out, say)
+    views = build_views(inputs, suited_views(asked))
     say("judging", {})
-    crossfit = judge_out_of_fold(folds, systems, asked)
+    crossfit = judge_out_of_fold(folds, views, asked)
     say("weighing", {})
     model = weigh(crossfit, asked)
     proposed, missing_share = judge_missing(crossfit, model, labelled.wrong, asked)

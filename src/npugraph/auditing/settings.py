@@ -6,7 +6,7 @@ import dataclasses
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.errors import SettingsError, nearest
@@ -15,6 +15,8 @@ from npugraph.settings import check_ranges, make_settings, parse_value, setting
 
 # What the audit gives to the recipe's settings, whose fields have the same names.
 SET_BY_AUDIT = ("device", "seed")
+# The kinds of evidence; auditing/views has one file for each.
+ViewName = Literal["embedding"]
 # Called with the name of each stage and what is known of its progress.
 Stage = Callable[[str, dict[str, Any]], object]
 
@@ -31,6 +33,9 @@ class AuditSettings:
     )
     missing: int = setting(1000, "missing facts to propose at most", low=0)
     per_question: int = setting(3, "candidates for a missing fact per question", low=1)
+    views: tuple[ViewName, ...] = setting(
+        (), "kinds of evidence, with commas between; none: those that suit the graph"
+    )
     compared: int = setting(512, "entities each question is compared with, twice", low=2)
     explained: int = setting(200, "facts of each list that come with their evidence", low=0)
     beta: float | None = setting(None, "share of true facts among the collected, if known")
@@ -56,11 +61,14 @@ class AuditSettings:
                 "more often than uncollected ones."
             )
         get_recipe(self.recipe)
+        parse_value("views", self.views, tuple[ViewName, ...])
+        if len(set(self.views)) < len(self.views):
+            raise SettingsError(f"views={','.join(self.views)} has a view twice.")
 
     def asked(self) -> dict[str, Any]:
         """Return what was asked for, by name, without the thresholds."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "thresholds"]
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | {"views": list(self.views)}
 
 
 def divide_settings(

@@ -61,6 +61,14 @@ DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, ...; auto tak
 AuditSeedOption = Annotated[
     int | None, typer.Option(help="Every random draw follows from it.", min=0)
 ]
+ViewsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Kinds of evidence: embedding. By default those that suit the graph.",
+        show_default=False,
+    ),
+]
 AuditSetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,6 +86,7 @@ def audit(
     out: Annotated[Path | None, typer.Option(help="The folder to write.")] = None,
     recipe: RecipeOption = None,
     folds: FoldsOption = None,
+    views: ViewsOption = None,
     budget: BudgetOption = None,
     target_precision: PrecisionOption = None,
     protect: ProtectOption = None,
@@ -107,6 +116,7 @@ def audit(
     given = {
         "recipe": recipe,
         "folds": folds,
+        "views": views,
         "budget": budget,
         "target_precision": target_precision,
         "beta": beta,
@@ -141,13 +151,13 @@ def _settings(
     """
     from npugraph.auditing import AuditSettings
     from npugraph.auditing.settings import divide_settings
-    from npugraph.settings import parse_assignments
+    from npugraph.settings import make_settings, parse_assignments
 
     values = parse_assignments(assignments)
     recipe = given["recipe"] or values.pop("recipe", AuditSettings.recipe)
     asked, changes = divide_settings(recipe, values)
     asked |= {name: value for name, value in given.items() if value is not None}
-    return AuditSettings(**{**asked, "recipe": recipe}), changes
+    return make_settings(AuditSettings, {**asked, "recipe": recipe}), changes
 
 
 def _show_settings(settings: AuditSettings, as_json: bool) -> None:
@@ -193,7 +203,7 @@ def _run(
     """Say what is about to be done, and do it."""
     from npugraph.auditing import audit as run
 
-    with _stages(settings) as show:
+    with _stages() as show:
 
         def stage(name: str, progress: dict[str, Any]) -> None:
             if name == "plan":
@@ -256,23 +266,29 @@ def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
 
 
 @contextmanager
-def _stages(settings: AuditSettings) -> Iterator[Stage]:
-    """Show what an audit is doing on stderr."""
-    total = 100 * settings.folds
-    with bar("audit", total) as advance:
-        epochs, done = 0, 0
+def _stages() -> Iterator[Stage]:
+    """Show what an audit is doing on stderr, in hundredths of its trainings."""
+    with bar("audit", 100) as advance:
+        systems, begun, now, done = 1, 0, 0, 0
+        view, epochs = "", 1
 
         def stage(name: str, progress: dict[str, Any]) -> None:
-            nonlocal epochs, done
-            if name == "training":
-                epochs = progress["epochs"] // settings.folds
+            nonlocal systems, begun, now, done, view, epochs
+            note, reached = name, done
+            if name == "plan":
+                systems = max(progress["cost"].systems, 1)
+            elif name == "choosing":
+                reached, begun = 100 * begun // systems, begun + 1
+            elif name == "training":
+                # Those of this view come after all that were announced before.
+                now, begun = begun, begun + progress["systems"]
+                view, epochs = progress["view"], max(progress["epochs"], 1)
             elif name == "epoch":
                 # A fold that stops early, or was there already, moves on at once.
-                reached = 100 * progress["fold"] + 100 * progress["epoch"] // max(epochs, 1)
-                advance(max(0, reached - done), f"fold {progress['fold'] + 1}")
-                done = max(done, reached)
-            else:
-                advance(0, name)
+                trained = now + progress["fold"] + progress["epoch"] / epochs
+                reached, note = int(100 * trained / systems), f"{view} {progress['fold'] + 1}"
+            advance(max(0, reached - done), note)
+            done = max(done, reached)
 
         yield stage
 
