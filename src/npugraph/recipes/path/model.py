@@ -323,14 +323,20 @@ class PathModel(Model):
         return self.judge(facts, (side,)).raw[0]
 
     @torch.no_grad()
-    def judge(self, facts: Tensor, sides: Sequence[Side] = SIDES) -> Judged:
-        """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``."""
+    def judge(
+        self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
+    ) -> Judged:
+        """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``.
+
+        With ``beside`` [n], numbers of stored facts, a fact is asked of the graph that the stored
+        fact of that number is asked of: without its group.
+        """
         # One of the two blocks for each side: the facts, and the facts reversed.
         blocks = both_ways(facts, self.num_relations).view(2, len(facts), 3)
         asked = torch.stack([blocks[SIDES.index(side)] for side in sides])
         out = self.answer.new_empty(3, len(sides), len(facts))
         step = max(1, self.questions_per_pass() // len(sides))
-        for group, rows in self._by_group(facts):
+        for group, rows in self._by_group(self.stored.places(facts) if beside is None else beside):
             weight = self.weights_without(group)
             for part in torch.split(rows, step):
                 found = self._judge(asked[:, part].flatten(0, 1), weight)
@@ -347,9 +353,11 @@ class PathModel(Model):
         others = scores.masked_fill(not_new, NOT_THERE).logsumexp(1)
         return torch.stack([own, among_all, -softplus(others - own)])
 
-    def _by_group(self, facts: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the stored facts [m] to hide and the rows [k] of ``facts`` to score meanwhile."""
-        place = self.stored.places(facts)
+    def _by_group(self, place: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the stored facts [m] to hide and the rows [k] to score meanwhile.
+
+        ``place`` [n] has the number of a stored fact for each row, -1 for none.
+        """
         groups = -(-len(self.stored) // self.group_size)
         group = torch.where(place < 0, -1, self.shuffled.argsort()[place] % groups)
         order = torch.argsort(group, stable=True)
