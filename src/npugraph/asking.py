@@ -201,6 +201,7 @@ def explain(
 
     With an audit or its folder, a stored fact is ranked by the system that never saw it, and the
     probability is that of the audit. With a run, it is that of the recipe, where it has one.
+    A recipe that judges by paths names the strongest ones behind the fact, its own edges hidden.
 
     Args:
         run: an audit, something fitted, or the folder of either.
@@ -229,7 +230,15 @@ def explain(
         graph = graph.with_facts(fitted.splits.all_facts())
     ids = fact_ids(graph, fact)
     system = fitted.system
-    found = find_evidence(graph, ids, score_all=system.score_all, top=top, device=system.device)
+    here = ids.to(system.device)
+    found = find_evidence(
+        graph,
+        ids,
+        score_all=system.score_all_without(here),
+        paths=system.strongest_paths(here, top),
+        top=top,
+        device=system.device,
+    )
     if judged is None:
         return dataclasses.replace(found, probability=_probability(system, ids, found.stored))
     chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -17,6 +17,22 @@ from npugraph.graph import KnowledgeGraph, Side, Splits, flip
 from npugraph.objectives import Scored
 from npugraph.samplers import Candidates
 from npugraph.scorers import Scorer
+from npugraph.triples import Triple
+
+
+@dataclass(frozen=True)
+class FoundPath:
+    """A way along stored facts from the head of a fact to its tail.
+
+    Attributes:
+        facts: the facts (head, relation, tail) it goes along, as ids, in order.
+        forward: for each, whether it is passed from its head to its tail.
+        weight: how much it brings to the score; see the model that found it.
+    """
+
+    facts: tuple[Triple, ...]
+    forward: tuple[bool, ...]
+    weight: float
 
 
 class Model(nn.Module, ABC):
@@ -85,6 +101,14 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing ``side`` of queries [q]: [q, E]."""
+
+    def score_all_without(self, fact: Tensor) -> Callable[[Tensor, Tensor, Side], Tensor]:
+        """Return ``score_all`` as it is where the fact [3] is no evidence, by models that can."""
+        return self.score_all
+
+    def strongest_paths(self, fact: Tensor, k: int) -> tuple[FoundPath, ...]:
+        """Return the k paths that speak most for a fact [3], by models that judge by paths."""
+        return ()
 
     def score_among(self, known: Tensor, relation: Tensor, side: Side, among: Tensor) -> Tensor:
         """Score the entities ``among`` [k] as the missing ``side`` of queries [q]: [q, k]."""

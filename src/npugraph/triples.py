@@ -7,6 +7,9 @@ from torch import Tensor
 
 from npugraph.errors import DataError
 
+# The ids of head, relation and tail.
+Triple = tuple[int, int, int]
+
 
 class TripleIndex:
     """Exact membership of facts, by binary search in sorted 64-bit keys.

@@ -14,11 +14,12 @@ from npugraph.auditing.page import (
     estimated_health,
     planted_check,
     report_data,
+    sentences,
     summary,
     warnings,
 )
 from npugraph.calibration.class_priors import Interval, Priors
-from npugraph.explaining import Alternative
+from npugraph.explaining import Alternative, EvidencePath
 from npugraph.graph import Side
 from npugraph.report import PlantedCheck, ReportData
 
@@ -51,6 +52,14 @@ def test_as_many_facts_as_asked_for_come_with_evidence(data: ReportData, done: A
         given = [bool(row.evidence.usual) for row in shown]
         assert given == [i < done.settings.explained for i in range(len(shown))]
     assert not any(row.correction for row in data.missing)
+
+
+def test_the_strongest_paths_are_among_what_supports_a_fact(done: Audit) -> None:
+    plain = done.suspect_evidence[0]
+    path = EvidencePath((("a", "r", "b"), ("c", "s", "b")), (True, False), 0.25)
+    found = sentences(dataclasses.replace(plain, paths=(path,) * 5), [])
+    said = "the score rests on the path a -r-> b <-s- c (weight 0.25)"
+    assert found.supporting == (*sentences(plain, []).supporting, said, said, said)
 
 
 def test_a_correction_is_a_new_fact_of_names_seen_in_their_roles(done: Audit) -> None:

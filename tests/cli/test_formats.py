@@ -64,6 +64,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
     commands: list[tuple[Any, ...]] = [
         ("fit", labelled, "--out", place / "run", *SMALL),
         ("fit", facts, "--out", place / "npu", *SMALL, *npu),
+        ("fit", facts, "--out", place / "paths", "--recipe", "path", *SMALL),
         ("fit", "--show-settings"),
         ("evaluate", place / "run", "--filter", "raw", "--by", "relation", "--by", "cardinality"),
         ("predict", place / "run", "--head", "a1", "--relation", "r1"),
@@ -74,6 +75,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("audit", "--show-settings"),
         ("explain", place / "audit", "a1", "r1", "b3", "--device", "cpu"),
         ("explain", place / "run", "a1", "r1", "b3", "--device", "cpu"),
+        ("explain", place / "paths", "a1", "r1", "b3", "--device", "cpu"),
         ("perturb", facts, "--out", place / "perturbed"),
         ("perturb", "--rate", "0.1", "--out", place / "world" / "perturbed"),
         ("tune", facts, "--out", place / "tuned", "--trials", "1", "--set", "epochs=1"),
@@ -132,7 +134,7 @@ def test_every_command_has_a_schema() -> None:
 def test_what_is_printed(written: tuple[Path, list[dict[str, Any]]]) -> None:
     seen = set()
     for printed in written[1]:
-        name = printed["schema"].removeprefix("npugraph.").removesuffix("/1")
+        name = printed["schema"].removeprefix("npugraph.").rsplit("/", 1)[0]
         check(COMMANDS[name], printed, name)
         assert printed["version"] == __version__
         assert list(printed)[:2] == ["schema", "version"]

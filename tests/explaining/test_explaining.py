@@ -24,6 +24,7 @@ from npugraph.explaining import (
 )
 from npugraph.explaining.collection import FREQUENCIES
 from npugraph.graph import KnowledgeGraph, Side, TripleIndex, Vocabulary
+from npugraph.model import FoundPath
 from npugraph.rules import mine, wilson_lower
 
 Ids = tuple[int, int, int]
@@ -249,14 +250,21 @@ def test_bad_scores_are_refused(people: KnowledgeGraph) -> None:
         explain(people, fact, None, fixed_scores({"tail": short, "head": short}))  # type: ignore[arg-type]
 
 
-def test_attended_facts_are_listed_by_weight(people: KnowledgeGraph) -> None:
-    fact = ids(people, "p0", "knows", "p1")
-    light, heavy = ids(people, "p0", "born_in", "town0"), ids(people, "p1", "born_in", "town1")
-    found = explain(people, fact, attention=[(light, 0.2), (heavy, 0.8)])
-    assert [(a.fact[0], a.weight) for a in found.attended] == [("p1", 0.8), ("p0", 0.2)]
+def test_paths_are_named_in_their_order(people: KnowledgeGraph) -> None:
+    fact = ids(people, "p0", "knows", "p2")
+    way = ids(people, "p1", "knows", "p0"), ids(people, "p1", "parent_of", "p2")
+    strong, weak = FoundPath(way, (False, True), 0.8), FoundPath(way[:1], (False,), 0.2)
+    found = explain(people, fact, paths=[strong, weak])
+    assert [path.words() for path in found.paths] == [
+        "p0 <-knows- p1 -parent_of-> p2",
+        "p0 <-knows- p1",
+    ]
+    assert found.paths[0].facts == (("p1", "knows", "p0"), ("p1", "parent_of", "p2"))
+    assert "  0.800  p0 <-knows- p1 -parent_of-> p2" in found.to_text()
+    assert explain(people, fact, paths=[strong, weak], top=1).paths == found.paths[:1]
     for weight in (math.nan, math.inf):
         with pytest.raises(DataError, match="not finite"):
-            explain(people, fact, attention=[(light, weight)])
+            explain(people, fact, paths=[FoundPath(way, (False, True), weight)])
 
 
 def test_unusable_requests_are_refused(people: KnowledgeGraph) -> None:

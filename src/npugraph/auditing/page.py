@@ -40,6 +40,8 @@ from npugraph.report import (
 )
 
 Bools = NDArray[np.bool_]
+# Paths of a fact that are shown, at most.
+PATHS = 3
 # Bins of the reliability curve, all of the same width.
 BINS = 10
 
@@ -224,6 +226,10 @@ def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
         f"{', '.join(map(shorten, s.values[:3]))}"
         for s in found.similar
         if s.agrees
+    ]
+    supporting += [
+        f"the score rests on the path {path.words()} (weight {path.weight:.2f})"
+        for path in found.paths[:PATHS]
     ]
     usual = [
         f"{shorten(u.entity)} is the {u.side} of {u.count:,} of {u.relation_count:,} other facts "

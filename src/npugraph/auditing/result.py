@@ -321,7 +321,9 @@ class Findings:
                 fold = int(judged.fold[place[0]])
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
-        found = self._explainers[fold].explain(fact, top=top)
+        system = self.crossfit.systems[fold]
+        paths = system.strongest_paths(fact.to(system.device), top)
+        found = self._explainers[fold].explain(fact, paths=paths, top=top)
         value, low, high = probability
         return dataclasses.replace(found, probability=value, low=low, high=high)
 

@@ -368,6 +368,7 @@ def explain(
 
     With the folder of an audit, a stored fact is ranked by the system that never saw it, and the
     probability is that of the audit. With a run folder, it is that of the recipe, where it has one.
+    A recipe that judges by paths names the strongest ones behind the fact, its own edges hidden.
 
     Example: npugraph explain audit Austria borders Japan
     """

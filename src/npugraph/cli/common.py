@@ -108,6 +108,10 @@ def say(message: str) -> None:
     log.info("%s", message)
 
 
+# Schemas of which a key went or changed its meaning: how often, plus 1.
+NUMBERS = {"explain": 2}
+
+
 def emit(schema: str, result: dict[str, Any], as_json: bool, show: Callable[[], None]) -> None:
     """Print the result of a command: one JSON object, or what ``show`` prints for a person.
 
@@ -115,7 +119,7 @@ def emit(schema: str, result: dict[str, Any], as_json: bool, show: Callable[[], 
     version; ``npugraph/schemas/commands`` says what it holds.
     """
     if as_json:
-        about = {"schema": f"npugraph.{schema}/1", "version": __version__}
+        about = {"schema": f"npugraph.{schema}/{NUMBERS.get(schema, 1)}", "version": __version__}
         sys.stdout.write(json.dumps(_finite({**about, **result}), allow_nan=False) + "\n")
     else:
         show()

@@ -10,8 +10,8 @@ from npugraph.explaining.evidence import Explainer, explain
 from npugraph.explaining.lookup import fact_ids
 from npugraph.explaining.records import (
     Alternative,
-    Attended,
     Contradicting,
+    EvidencePath,
     Explanation,
     Similar,
     Supporting,
@@ -20,9 +20,9 @@ from npugraph.explaining.records import (
 
 __all__ = [
     "Alternative",
-    "Attended",
     "CollectionModel",
     "Contradicting",
+    "EvidencePath",
     "Explainer",
     "Explanation",
     "Similar",

@@ -14,7 +14,8 @@ from npugraph.errors import DataError
 from npugraph.explaining.records import Labels
 from npugraph.graph import KnowledgeGraph, Side
 from npugraph.rules import DirectedEdges, RuleSet
-from npugraph.rules.edges import Ints, Triple, check_facts
+from npugraph.rules.edges import Ints, check_facts
+from npugraph.triples import Triple
 
 
 @dataclass(frozen=True, eq=False)

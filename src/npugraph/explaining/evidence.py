@@ -15,23 +15,20 @@ from npugraph.explaining.case import Case, Tables
 from npugraph.explaining.contradictions import contradictions
 from npugraph.explaining.records import (
     Alternative,
-    Attended,
+    EvidencePath,
     Explanation,
     Similar,
     Supporting,
     Usage,
 )
 from npugraph.graph import SIDES, KnowledgeGraph, Side
+from npugraph.model import FoundPath
 from npugraph.ranking.ranks import ScoreAll, refuse_nan
 from npugraph.rules import RuleSet, mine
-from npugraph.rules.edges import Triple
 
 # Features that more entities share than this say little and cost much.
 MAX_FAN = 1000
 MAX_FEATURES = 256
-
-# Facts a model looked at, as ids, each with its weight.
-Attention = Sequence[tuple[Sequence[int], float]]
 
 
 @dataclass(frozen=True)
@@ -73,13 +70,13 @@ class Explainer:
         self.device = device
 
     def explain(
-        self, fact: Sequence[int] | Tensor, *, attention: Attention = (), top: int = 5
+        self, fact: Sequence[int] | Tensor, *, paths: Sequence[FoundPath] = (), top: int = 5
     ) -> Explanation:
         """Return the evidence about one fact, given as ids (head, relation, tail).
 
         Args:
             fact: three ids; the fact need not be stored.
-            attention: facts the model looked at for it, as (ids, weight).
+            paths: what the model found between its ends.
             top: at most this many rules, ways, values and alternatives of each sort.
         """
         if top < 1:
@@ -101,7 +98,7 @@ class Explainer:
             ranks={side: part.rank for side, part in ranked.items()},
             alternatives=tuple(a for part in ranked.values() for a in part.alternatives),
             corrections=tuple(sorted(corrections, key=lambda item: -item.gain)),
-            attended=self._attended(attention, top),
+            paths=tuple(self._named(path) for path in paths[:top]),
         )
 
     def _supporting(self, case: Case, top: int) -> tuple[Supporting, ...]:
@@ -217,14 +214,11 @@ class Explainer:
             [item for item in corrections if item.gain > 0],
         )
 
-    def _attended(self, attention: Attention, top: int) -> tuple[Attended, ...]:
-        found: list[tuple[Triple, float]] = []
-        for fact, weight in attention:
-            if not math.isfinite(weight):
-                raise DataError(f"The weight {weight} of the attended fact {fact} is not finite.")
-            found.append((self.tables.case(fact).fact, float(weight)))
-        found.sort(key=lambda pair: -pair[1])
-        return tuple(Attended(self.tables.labels(fact), weight) for fact, weight in found[:top])
+    def _named(self, path: FoundPath) -> EvidencePath:
+        if not math.isfinite(path.weight):
+            raise DataError(f"The weight {path.weight} of the path {path.facts} is not finite.")
+        facts = tuple(self.tables.labels(self.tables.case(fact).fact) for fact in path.facts)
+        return EvidencePath(facts, path.forward, path.weight)
 
 
 def explain(
@@ -233,7 +227,7 @@ def explain(
     rules: RuleSet | None = None,
     score_all: ScoreAll | None = None,
     *,
-    attention: Attention = (),
+    paths: Sequence[FoundPath] = (),
     top: int = 5,
     device: torch.device | str = "cpu",
 ) -> Explanation:
@@ -246,6 +240,4 @@ def explain(
     >>> found.stored, found.contradicting[0].kind
     (False, 'functional')
     """
-    return Explainer(graph, rules, score_all, device=device).explain(
-        fact, attention=attention, top=top
-    )
+    return Explainer(graph, rules, score_all, device=device).explain(fact, paths=paths, top=top)

@@ -120,11 +120,32 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Attended:
-    """A fact the model looked at, with its weight."""
+class EvidencePath:
+    """A way along stored facts from head to tail that the model judges by.
 
-    fact: Labels
+    Attributes:
+        facts: the facts in order.
+        forward: for each, whether it is passed from its head to its tail.
+        weight: by how much the score would fall without one of them, to first order, on average.
+    """
+
+    facts: tuple[Labels, ...]
+    forward: tuple[bool, ...]
     weight: float
+
+    def words(self) -> str:
+        """Return the path in one line.
+
+        >>> way = (("Ann", "mother_of", "Bo"), ("Cy", "lives_with", "Bo"))
+        >>> EvidencePath(way, (True, False), 0.5).words()
+        'Ann -mother_of-> Bo <-lives_with- Cy'
+        """
+        text = ""
+        for (head, relation, tail), forward in zip(self.facts, self.forward, strict=True):
+            first, last = (head, tail) if forward else (tail, head)
+            arrow = f"-{shorten(relation)}->" if forward else f"<-{shorten(relation)}-"
+            text = f"{text or shorten(first)} {arrow} {shorten(last)}"
+        return text
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,7 +165,7 @@ class Explanation(Shown):
         alternatives: the best scored other entities, by side.
         corrections: what may be meant instead: for each side the best stored and the best new
             alternative that score above the fact, highest gain first.
-        attended: facts the model looked at, heaviest first.
+        paths: what a model that judges by paths rests on, heaviest first.
         probability: that the fact is true, where it was judged, else None.
         low: lower end of its 90% interval, where there is one.
         high: upper end.
@@ -161,7 +182,7 @@ class Explanation(Shown):
     ranks: dict[str, float]
     alternatives: tuple[Alternative, ...]
     corrections: tuple[Alternative, ...]
-    attended: tuple[Attended, ...]
+    paths: tuple[EvidencePath, ...]
     probability: float | None = None
     low: float | None = None
     high: float | None = None
@@ -189,7 +210,7 @@ class Explanation(Shown):
             ("Similar entities", self._similar_lines()),
             ("Ranked", self._ranked_lines()),
             ("Perhaps meant", [_alternative_line(a) for a in self.corrections]),
-            ("The model looked at", [f"  {a.weight:.3f}  {_words(a.fact)}" for a in self.attended]),
+            ("Paths the score rests on", [f"  {p.weight:.3f}  {p.words()}" for p in self.paths]),
         ]
         for title, content in sections:
             if content:

@@ -28,9 +28,9 @@ from torch import Tensor
 
 from npugraph.kernels import paths_cpu, paths_cuda, paths_reference
 from npugraph.kernels.paths_edges import Edges
-from npugraph.kernels.paths_reference import degrees
+from npugraph.kernels.paths_reference import LEAST_VARIANCE, degrees
 
-__all__ = ["Edges", "aggregate", "degrees", "is_fused"]
+__all__ = ["LEAST_VARIANCE", "Edges", "aggregate", "degrees", "is_fused"]
 
 
 def aggregate(

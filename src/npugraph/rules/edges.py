@@ -9,11 +9,11 @@ from torch import Tensor
 
 from npugraph.errors import DataError
 from npugraph.graph import TripleIndex
+from npugraph.triples import Triple
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Triple = tuple[int, int, int]
 
 
 def check_facts(facts: Tensor, num_entities: int, num_relations: int) -> None:

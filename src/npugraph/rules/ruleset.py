@@ -19,12 +19,12 @@ from npugraph.rules.edges import (
     DirectedEdges,
     Floats,
     Ints,
-    Triple,
     check_facts,
     ranges,
     spread,
 )
 from npugraph.seeds import number
+from npugraph.triples import Triple
 
 RuleKind = Literal["symmetric", "inverse", "subsumption", "composition"]
 Z95 = 1.959963984540054

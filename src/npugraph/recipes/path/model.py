@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -11,11 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, layer_norm, linear, softplus
 
 from npugraph.encoders import Encoder
-from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex
+from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
-from npugraph.model import Model
+from npugraph.model import FoundPath, Model
 from npugraph.recipes.path.known import KnownAnswers, both_ways
+from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
+from npugraph.triples import Triple
 
 # Bytes that the questions of one pass without gradients may take.
 CPU_BUDGET = 64 * 2**20
@@ -234,8 +237,10 @@ class PathModel(Model):
             states = self._states(start, vectors, weight)
             return self._answers(states, vectors)
 
-    def _states(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
-        """Return the states [E, B, d] after the last layer."""
+    def _states(
+        self, start: Tensor, vectors: Tensor, weight: Tensor, passed: list[Passed] | None = None
+    ) -> Tensor:
+        """Return the states [E, B, d] after the last layer; ``passed`` gets what each layer did."""
         kind, count = self.state_dtype(start.device), len(start)
         scale = degree_scales(degrees(weight, self.edges).to(vectors.dtype))
         first = vectors.to(kind)
@@ -243,9 +248,10 @@ class PathModel(Model):
         states = first.new_zeros(self.num_entities, count, self.d).index_put(place, first)
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, PathLayer)
+            relations = layer.edge_vectors(vectors).to(kind)
             features = aggregate(
                 states,
-                layer.edge_vectors(vectors).to(kind),
+                relations,
                 start,
                 first,
                 weight,
@@ -253,6 +259,8 @@ class PathModel(Model):
                 from_start=number == 0,
                 deterministic=self.deterministic,
             )
+            if passed is not None:
+                passed.append(Passed(states, relations, features))
             states = self.next_states(features, states, scale, *layer.dense(kind))
         return states
 
@@ -277,11 +285,50 @@ class PathModel(Model):
     @torch.no_grad()
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Score every entity as the missing ``side`` of queries [q], nothing hidden: [q, E]."""
-        weight = torch.ones(len(self.edges), device=known.device)
+        return self._score_all(self.weights_without(known[:0]), known, relation, side)
+
+    def score_all_without(self, fact: Tensor) -> Callable[[Tensor, Tensor, Side], Tensor]:
+        """Return ``score_all`` with the own edges of a fact [3] hidden, where it is stored."""
+        return partial(self._score_all, self._without(fact))
+
+    def _without(self, fact: Tensor) -> Tensor:
+        """Return the weights [edges] with 0 for the own edges of one fact [3]."""
+        place = self.stored.places(fact.unsqueeze(0))
+        return self.weights_without(place[place >= 0])
+
+    @torch.no_grad()
+    def _score_all(self, weight: Tensor, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         query = relation if side == "tail" else relation + self.num_relations
         step = self.questions_per_pass()
         parts = zip(torch.split(known, step), torch.split(query, step), strict=True)
         return torch.cat([self(start, asked, weight) for start, asked in parts])
+
+    def strongest_paths(self, fact: Tensor, k: int) -> tuple[FoundPath, ...]:
+        """Return the k heaviest paths from the head of a fact [3] to its tail.
+
+        The question is (head, relation, ?), the fact's own edges are hidden, and the weight of a
+        path is what :mod:`.strongest` says.
+        """
+        fact = fact.to(self.device)
+        weight, passed = self._without(fact), list[Passed]()
+        start, query = fact[:1], fact[1:2]
+        with torch.enable_grad(), torch.autocast(fact.device.type, enabled=False):
+            vectors = embedding(query, self.represent()[1])
+            scores = self._answers(self._states(start, vectors, weight, passed), vectors)
+            features = [layer.features for layer in passed]
+            slopes = torch.autograd.grad(scores[0, fact[2]], features)
+        shares = edge_shares(passed, slopes, self.edges, weight, fact[[0, 2]])
+        found = best_paths(self.edges, shares, int(fact[0]), int(fact[2]), k)
+        return tuple(FoundPath(*self._along(path), weight) for weight, path in found)
+
+    def _along(self, path: Sequence[int]) -> tuple[tuple[Triple, ...], tuple[bool, ...]]:
+        """Return the facts that edges come from, and which of them are passed forward."""
+        edges, chosen = self.edges, list(path)
+        columns = edges.source[chosen], edges.relation[chosen] % self.num_relations
+        rows = torch.stack([*columns, edges.target[chosen]], 1)
+        forward = edges.relation[chosen] < self.num_relations
+        facts = rows.where(forward[:, None], flip(rows)).tolist()
+        return tuple((h, r, t) for h, r, t in facts), tuple(forward.tolist())
 
     def questions_per_pass(self) -> int:
         """Return how many questions fit the memory of one pass without gradients."""
