@@ -25,7 +25,7 @@ from npugraph.errors import RunError, SettingsError, nearest
 from npugraph.explaining import Explanation, fact_ids
 from npugraph.explaining import explain as find_evidence
 from npugraph.fitting import Fitted, load, on_graph
-from npugraph.graph import Side
+from npugraph.graph import KnowledgeGraph, Side
 from npugraph.model import Model
 from npugraph.ranking import evaluate as ranking
 from npugraph.ranking.evaluate import Evaluation, Group, Part, index_of_known
@@ -227,7 +227,7 @@ def explain(
     fitted = load(folder, device, trust=trust)
     graph = fitted.splits.train
     if judged is not None:
-        graph = graph.with_facts(fitted.splits.all_facts())
+        graph = _audited(as_path(run, "a run"), graph)
     ids = fact_ids(graph, fact)
     system = fitted.system
     here = ids.to(system.device)
@@ -256,6 +256,15 @@ def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
     same = same & (pc.field("tail") == fact[2])
     rows = pyarrow.parquet.read_table(folder / "posterior.parquet", filters=same).to_pylist()
     return rows[0] if rows else {}
+
+
+def _audited(folder: Path, graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return the facts that an audit judged: a fold's facts have its planted ones among them."""
+    judged = pc.field("collected") & pc.field("fold").is_valid()
+    rows = pyarrow.parquet.read_table(folder / "posterior.parquet", filters=judged)
+    ends = (graph.entities.ids(rows["head"]), graph.entities.ids(rows["tail"]))
+    facts = torch.stack([ends[0], graph.relations.ids(rows["relation"]), ends[1]], 1)
+    return graph.with_facts(facts)
 
 
 @torch.no_grad()
