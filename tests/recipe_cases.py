@@ -43,6 +43,7 @@ CONVE = {"height": 4, "filters": 4, "kernel": 3, "feature_dropout": 0.05, "decod
 NPU = {**DRAWN, "epochs": 25, "batch_size": 32, "hidden": 16, "warmup": 10, "neighbours": 6}
 NPU |= {"dropout": 0.0, "hidden_dropout": 0.0, "init_scale": 0.5}
 PATHS = {"d": 8, "layers": 3, "epochs": 6, "learning_rate": 0.02, "epoch_share": 0.7}
+PLUS = {**PATHS, "complex_d": 8, "complex_epochs": 12, "complex_learning_rate": 0.05}
 # Two perceptrons that only learn which half of the graph an answer is in reach 0.2.
 PERCEPTRON = 0.6
 CASES = {
@@ -86,6 +87,8 @@ CASES = {
     "complex-n3, drawn": RecipeCase("complex-n3", {**FAST, "negatives": 16, "share": 8}),
     "path": RecipeCase("path", PATHS),
     "path, pairs hidden": RecipeCase("path", {**PATHS, "hide_pair_share": 0.5, "answers": 1}),
+    "npugraph-plus": RecipeCase("npugraph-plus", PLUS),
+    "npugraph-plus, unlinked": RecipeCase("npugraph-plus", {**PLUS, "weight_by": "unlinked"}),
     "inverse-rule": RecipeCase("inverse-rule"),
     # At chance by definition: it need not beat itself.
     "random": RecipeCase("random", mrr=0.0),

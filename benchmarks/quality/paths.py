@@ -1,8 +1,7 @@
-"""A recipe of paths on a perturbed graph: speed, ranking, detection, the mean with ComplEx-N3.
+"""A recipe of paths on a perturbed graph: speed, ranking, detection.
 
     python -m benchmarks.quality.paths fb15k-237 --seed 0 --precision bf16
-    python -m benchmarks.quality.paths fb15k-237 --recipe npugraph-path --precision bf16
-    python -m benchmarks.quality.paths wn18 --seed 0 --precision bf16 --combine
+    python -m benchmarks.quality.paths wn18 --recipe npugraph-plus --seed 0 --precision bf16
     python -m benchmarks.quality.paths fb15k-237 --rate 0          # the graph as published
     python -m benchmarks.quality.paths fb15k-237 --only-speed --set compiled=true
 
@@ -11,10 +10,9 @@ facts are ranked once. Training facts are judged with their own edges hidden. Ev
 JSON line, printed as soon as it is there and appended to benchmarks/results/paths.jsonl:
 
     speed       time of the first steps, peak memory
-    ranking     MRR under both filters, linked and unlinked pairs apart
+    ranking     MRR under both filters, linked and unlinked pairs apart; of npugraph-plus also
+                for its parts alone, in lines of their own
     detection   AUROC and AP of the planted training facts
-    complex-n3  the same ranking for ComplEx-N3, with the settings of the plan table-0.3
-    combined    a mean of both logarithms after the softmax, weight chosen on validation
 """
 
 from __future__ import annotations
@@ -37,17 +35,19 @@ from npugraph.bench.plan import BenchPlan
 from npugraph.data.perturb import PerturbSettings, read_truth
 from npugraph.data.sources import load_splits
 from npugraph.fitting import Fitted, fit
-from npugraph.graph import Side, Splits, TripleIndex
+from npugraph.graph import Splits, TripleIndex
 from npugraph.metrics import auroc, average_precision
 from npugraph.model import Model
 from npugraph.ranking.evaluate import known_facts
-from npugraph.ranking.ranks import Ranks, ScoreAll, rank
+from npugraph.ranking.ranks import ScoreAll, rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.plus import PlusModel, PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, make_settings, parse_assignments
-from npugraph.training.loop import choose_device, make_optimizer, precision
+from npugraph.training.loop import choose_device, precision
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.step import descend
 
 MODULE = "benchmarks.quality.paths"
@@ -78,8 +78,10 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "fb15k-237": {"answers": 2, "hide_pair_share": 1.0, "edge_dropout": 0.2, "epochs": 10},
     "wn18rr": {"answers": 2, "epochs": 12},
 }
+# Test pairs of FB15k-237 are not linked, by construction; validation facts of a perturbed one are
+# drawn from all facts.
+WEIGHT_BY = {"fb15k-237": "unlinked"}
 WARM, TIMED = 5, 20
-WEIGHTS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 # Words of the command that a line has under their own names.
 KEPT = ("recipe", "graph", "rate", "noise", "seed", "note")
 KEYS = ("mrr", "hits@1", "hits@3", "hits@10")
@@ -97,6 +99,18 @@ def graph_of(arguments: argparse.Namespace) -> Splits:
     return perturbed(arguments.graph, protocol, folder)
 
 
+def beside_paths(graph: str) -> dict[str, Any]:
+    """Return what npugraph-plus has beside path: ComplEx-N3 as in the plan table-0.3."""
+    if graph not in SETTINGS:
+        return {}
+    plan = BenchPlan.read("table-0.3")
+    system = plan.system("ComplEx-N3")
+    # WN18RR is WN18 without the reverse relations.
+    found = {**system.settings, **system.graph.get(graph.removesuffix("rr"), {})}
+    values = {f"complex_{name}": found[name] for name in ("d", "n3", "epochs")}
+    return values | {"weight_by": WEIGHT_BY.get(graph, "all")}
+
+
 def settings_of(arguments: argparse.Namespace) -> PathSettings:
     """Return the settings: of the graph, as published or not, then those of the command."""
     values = {"seed": arguments.seed, "device": arguments.device, "valid_facts": 5000}
@@ -104,6 +118,8 @@ def settings_of(arguments: argparse.Namespace) -> PathSettings:
     if arguments.rate == 0:
         values |= PUBLISHED.get(arguments.graph, {})
     kind = get_recipe(arguments.recipe).settings
+    if issubclass(kind, PlusSettings):
+        values |= beside_paths(arguments.graph)
     made = make_settings(kind, {**values, **parse_assignments(arguments.set)})
     if not isinstance(made, PathSettings):
         raise SystemExit(f"{arguments.recipe} is no recipe of paths.")
@@ -119,8 +135,17 @@ def wait(device: torch.device) -> float:
 
 def path_part(system: Model) -> PathModel:
     """Return the model of paths of a recipe."""
-    assert isinstance(system, PathModel)
-    return system
+    found = system.path if isinstance(system, PlusModel) else system
+    assert isinstance(found, PathModel)
+    return found
+
+
+def rankings_of(system: Model) -> dict[str, ScoreAll]:
+    """Return what is ranked by: the whole system, and each part of it alone."""
+    if not isinstance(system, PlusModel):
+        return {"whole": system.score_all}
+    parts = {"paths": system.path.score_all, "vectors": system.vectors.score_all}
+    return {"whole": system.score_all, **parts}
 
 
 def speed(splits: Splits, recipe: str, settings: PathSettings) -> dict[str, Any]:
@@ -170,7 +195,7 @@ def train(splits: Splits, recipe: str, settings: TrainSettings) -> tuple[Fitted,
         "seconds": round(seconds, 1),
         "training_seconds": round(training, 1),
         "best_epoch": fitted.progress.best_epoch,
-        **{name: round(value, 5) for name, value in best.items() if name.startswith("valid_mrr")},
+        **{k: round(v, 5) for k, v in best.items() if k.startswith(("valid_mrr", "valid_weight"))},
         "curve": [
             {k: v for k, v in line.items() if "progress" not in k} for line in fitted.metrics
         ],
@@ -189,15 +214,14 @@ def filters_of(splits: Splits, rate: float) -> dict[str, Tensor]:
     return {name: known_facts(splits, name) for name in names}
 
 
-def ranked(score_all: ScoreAll, facts: Tensor, splits: Splits, filters: dict[str, Tensor]) -> Ranks:
-    """Rank some facts under all filters."""
-    return rank(score_all, facts, splits.num_entities, splits.num_relations, filters)
-
-
-def figures(ranks: Ranks, linked: Tensor) -> dict[str, Any]:
-    """Return the metrics by filter, and MRR for linked and unlinked pairs."""
+def figures(
+    score_all: ScoreAll, system: PathModel, splits: Splits, filters: dict[str, Tensor]
+) -> dict[str, Any]:
+    """Rank the test facts; return the metrics by filter, and MRR for linked and unlinked pairs."""
+    facts = splits.test.facts.to(system.device)
+    ranks = rank(score_all, facts, splits.num_entities, splits.num_relations, filters)
     result: dict[str, Any] = {}
-    mask = linked.cpu().numpy()
+    mask = system.kinds_of(facts)["linked"].cpu().numpy()
     for name in ranks.by_filter:
         metrics = ranks.metrics(name)
         result[name] = {key: round(metrics[key], 5) for key in KEYS}
@@ -225,54 +249,6 @@ def detection(system: PathModel, splits: Splits) -> dict[str, Any]:
     return result | {"seconds": round(time.perf_counter() - started, 1)}
 
 
-def mean_of(path: Model, other: Model, weight: float) -> ScoreAll:
-    """Return a mean of both systems' logarithms after the softmax over all entities."""
-
-    def score_all(known: Tensor, relation: Tensor, side: Side) -> Tensor:
-        parts = [
-            share * system.score_all(known, relation, side).float().log_softmax(1)
-            for system, share in ((path, weight), (other, 1 - weight))
-            if share > 0
-        ]
-        return torch.stack(parts).sum(0)
-
-    return score_all
-
-
-def combine(path: Fitted, other: Fitted, filters: dict[str, Tensor], most: int) -> dict[str, Any]:
-    """Choose the weight on validation facts, then rank the test facts once."""
-    splits, system = path.splits, path.system
-    valid = splits.valid.facts
-    if 0 < most < len(valid):
-        chosen = torch.randperm(len(valid), generator=generator(path.settings.seed, "valid"))
-        valid = valid[chosen[:most]]
-    valid, test = (facts.to(system.device) for facts in (valid, splits.test.facts))
-    seen = {"seen": torch.cat([splits.train.facts, splits.valid.facts])}
-    linked = system.kinds_of(valid)["linked"].cpu().numpy()
-    curve: dict[float, dict[str, float]] = {}
-    for weight in WEIGHTS:
-        ranks = ranked(mean_of(system, other.system, weight), valid, splits, seen)
-        curve[weight] = {
-            "mrr": round(ranks.metrics("seen")["mrr"], 5),
-            "mrr_linked": round(ranks.metrics("seen", where=linked)["mrr"], 5),
-            "mrr_unlinked": round(ranks.metrics("seen", where=~linked)["mrr"], 5),
-        }
-    best = max(curve, key=lambda weight: curve[weight]["mrr"])
-    ranks = ranked(mean_of(system, other.system, best), test, splits, filters)
-    result = figures(ranks, system.kinds_of(test)["linked"])
-    return result | {"weight": best, "validation": {str(w): v for w, v in curve.items()}}
-
-
-def complex_settings(arguments: argparse.Namespace) -> TrainSettings:
-    """Return the settings of ComplEx-N3 in the plan table-0.3 for this graph."""
-    plan = BenchPlan.read("table-0.3")
-    system = plan.system("ComplEx-N3")
-    values = {**plan.settings, **system.settings, **system.graph.get(arguments.graph, {})}
-    values |= {"seed": arguments.seed, "device": arguments.device}
-    values |= parse_assignments(arguments.set_complex)
-    return make_settings(get_recipe("complex-n3").settings, values)
-
-
 def run(arguments: argparse.Namespace, emit: Emit) -> None:
     """Do all that the command asks for."""
     settings, splits = settings_of(arguments), graph_of(arguments)
@@ -281,36 +257,25 @@ def run(arguments: argparse.Namespace, emit: Emit) -> None:
         return
     fitted, record = train(splits, arguments.recipe, settings)
     system = path_part(fitted.system)
-    test = splits.test.facts.to(system.device)
-    linked = system.kinds_of(test)["linked"]
-    filters = filters_of(splits, arguments.rate)
-    result = figures(ranked(fitted.system.score_all, test, splits, filters), linked)
     record["ms_per_step"] = round(1e3 * record["training_seconds"] / steps_of(fitted), 2)
-    emit("ranking", {"settings": asdict(settings), **record, **result})
+    for part, score_all in rankings_of(fitted.system).items():
+        result = figures(score_all, system, splits, filters_of(splits, arguments.rate))
+        emit("ranking", {"part": part, "settings": asdict(settings), **record, **result})
     if arguments.rate and not arguments.no_detection:
         emit("detection", {"settings": asdict(settings), **detection(system, splits)})
-    if not arguments.combine:
-        return
-    theirs = complex_settings(arguments)
-    other, record = train(splits, "complex-n3", theirs)
-    result = figures(ranked(other.system.score_all, test, splits, filters), linked)
-    emit("complex-n3", {"settings": asdict(theirs), **record, **result})
-    emit("combined", combine(fitted, other, filters, settings.valid_facts))
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's words."""
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     made.add_argument("graph")
-    made.add_argument("--recipe", default="path", help="path or npugraph-path")
+    made.add_argument("--recipe", default="path", help="path or npugraph-plus")
     made.add_argument("--rate", type=float, default=0.3, help="0: the graph as published")
     made.add_argument("--noise", default="random")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--device", default="auto")
     made.add_argument("--precision", default="float32", choices=("float32", "tf32", "bf16"))
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    made.add_argument("--combine", action="store_true", help="also ComplEx-N3, and the mean")
-    made.add_argument("--set-complex", action="append", default=[], metavar="NAME=VALUE")
     made.add_argument("--no-detection", action="store_true")
     made.add_argument("--only-speed", action="store_true", help="stop after the first steps")
     made.add_argument("--note", default="", help="what a reader of the figures must know")

@@ -29,8 +29,9 @@ def read(path: Path) -> list[Line]:
 
 
 def system_of(line: Line) -> str:
-    """Name what a line is about; lines of path did not always say so."""
-    return RANKED.get(line["kind"]) or line.get("recipe", "path")
+    """Name what a line is about: a recipe, or one part of it; lines of path did not say so."""
+    recipe, part = line.get("recipe", "path"), line.get("part", "whole")
+    return RANKED.get(line["kind"]) or (recipe if part == "whole" else f"{recipe}: {part} alone")
 
 
 def cells(

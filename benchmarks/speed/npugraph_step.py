@@ -31,7 +31,7 @@ from npugraph.data.perturb import PerturbSettings, perturb
 from npugraph.encoders import NeighbourAttention
 from npugraph.graph import Splits
 from npugraph.recipes.npugraph.recipe import NPUGraphSettings, build
-from npugraph.training.loop import make_optimizer
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.step import StepRecorder, descend
 
 MODULE = "benchmarks.speed.npugraph_step"

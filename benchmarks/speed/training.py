@@ -53,7 +53,8 @@ from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
-from npugraph.training.loop import make_optimizer, validation_metrics
+from npugraph.training.loop import validation_metrics
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.step import descend
 
 DATASET = "fb15k-237"
@@ -200,7 +201,7 @@ def train_once(task: Task, splits: Splits, epochs: int) -> float:
         for rows in torch.split(order, task.batch):
             descend(training.loss(rows, rng), optimizer)
     training.system.eval()
-    return float(validation_metrics(training.system, splits, settings)["mrr"])
+    return float(validation_metrics(training, splits, settings)["mrr"])
 
 
 def environment(args: argparse.Namespace) -> Record:

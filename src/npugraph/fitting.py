@@ -24,8 +24,9 @@ from npugraph.recipes.origin import Found, open_origin
 from npugraph.settings import TrainSettings, as_path, as_settings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.checkpoints import Checkpoints
-from npugraph.training.loop import Judge, Report, choose_device, make_optimizer, precision, train
+from npugraph.training.loop import Judge, Report, choose_device, precision, train
 from npugraph.training.memory import check_memory
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.run_folder import Progress, Run
 
 log = logging.getLogger(__name__)

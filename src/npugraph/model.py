@@ -43,10 +43,11 @@ class Model(nn.Module, ABC):
             score is not the entry of ``score_all``.
     """
 
+    encoder: Encoder | None
     hides_stored = False
 
-    def __init__(self, encoder: Encoder, num_entities: int, num_relations: int) -> None:
-        """Keep the encoder and the sizes."""
+    def __init__(self, encoder: Encoder | None, num_entities: int, num_relations: int) -> None:
+        """Keep the encoder and the sizes; a model made of other models has no encoder itself."""
         super().__init__()
         self.encoder = encoder
         self.num_entities = num_entities
@@ -64,8 +65,10 @@ class Model(nn.Module, ABC):
         return super().train(mode)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Load weights; what was represented before is forgotten."""
-        self._frozen = None
+        """Load weights; what was represented before is forgotten, here and in parts."""
+        for part in self.modules():
+            if isinstance(part, Model):
+                part._frozen = None
         return super().load_state_dict(*args, **kwargs)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
@@ -78,6 +81,7 @@ class Model(nn.Module, ABC):
         """Return all entities and relations; in evaluation mode they are computed once."""
         if self._frozen is not None:
             return self._frozen
+        assert self.encoder is not None, "a model of models is represented by its parts"
         entities, relations = self.encoder()
         if not self.training:
             self._frozen = entities, relations
@@ -200,6 +204,8 @@ class System(Model):
     With ``reciprocal`` every relation r has a twin r + R for the other direction, and a head is
     asked for as the tail of the twin: (?, r, t) becomes (t, r + R, ?).
     """
+
+    encoder: Encoder
 
     def __init__(
         self,

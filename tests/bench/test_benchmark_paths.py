@@ -7,41 +7,64 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality import paths
+from benchmarks.quality import paths, paths_tables
+from npugraph.recipes.path.plus import PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
 
 TINY = ("d=2", "layers=2", "epochs=1", "epoch_share=0.02", "valid_facts=20", "batch_size=16")
-TINY_COMPLEX = ("d=2", "epochs=1", "precision=float32", "cuda_graph=false")
+TINY_COMPLEX = ("complex_d=2", "complex_epochs=1")
 
 
 def lines(tmp_path: Path, *words: str) -> list[dict[str, object]]:
     out = tmp_path / "results.jsonl"
     command = ["world", "--device", "cpu", "--work", str(tmp_path / "work"), "--out", str(out)]
     command += [word for value in TINY for word in ("--set", value)]
-    command += [word for value in TINY_COMPLEX for word in ("--set-complex", value)]
     paths.main([*command, *words])
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
 def test_every_result_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = {line["kind"]: line for line in lines(tmp_path, "--combine", "--seed", "3")}
-    assert list(found) == ["speed", "ranking", "detection", "complex-n3", "combined"]
+    found = {line["kind"]: line for line in lines(tmp_path, "--seed", "3")}
+    assert list(found) == ["speed", "ranking", "detection"]
     printed = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["kind"] for line in printed] == list(found)
     for line in found.values():
         assert line["seed"] == 3
         assert line["recipe"] == "path"
         assert line["source"]
-        assert "--combine" in str(line["command"])
-    for kind in ("ranking", "complex-n3", "combined"):
-        for name in ("clean", "perturbed"):
-            figures = found[kind][name]
-            assert isinstance(figures, dict)
-            assert 0 < figures["mrr"] <= 1
-    assert found["combined"]["weight"] in paths.WEIGHTS
+        assert "--seed 3" in str(line["command"])
+    for name in ("clean", "perturbed"):
+        figures = found["ranking"][name]
+        assert isinstance(figures, dict)
+        assert 0 < figures["mrr"] <= 1
     judged = found["detection"]["among_new_sum"]
     assert isinstance(judged, dict)
     assert 0 <= judged["auroc"] <= 1
+
+
+def test_npugraph_plus_is_ranked_with_its_parts(tmp_path: Path) -> None:
+    words = [word for value in TINY_COMPLEX for word in ("--set", value)]
+    found = lines(tmp_path, "--recipe", "npugraph-plus", "--no-detection", *words)
+    rankings = [line for line in found if line["kind"] == "ranking"]
+    assert [line["part"] for line in rankings] == ["whole", "paths", "vectors"]
+    assert [paths_tables.system_of(line) for line in rankings] == [
+        "npugraph-plus",
+        "npugraph-plus: paths alone",
+        "npugraph-plus: vectors alone",
+    ]
+    assert all({"valid_weight", "valid_weight_by_unlinked"} <= line.keys() for line in rankings)
+    assert len({line["clean"]["mrr"] for line in rankings}) > 1
+
+
+def test_npugraph_plus_has_the_settings_of_its_parts() -> None:
+    def asked(graph: str) -> PathSettings:
+        words = [graph, "--recipe", "npugraph-plus"]
+        return paths.settings_of(paths.parser().parse_args(words))
+
+    found = [(s.weight_by, s.complex_d, s.complex_n3) for s in map(asked, ("fb15k-237", "wn18rr"))]
+    assert found == [("unlinked", 512, 0.05), ("all", 512, 0.1)]
+    assert asked("umls").complex_d == PlusSettings().complex_d
+    assert asked("fb15k-237").hide_pair_share == 0.5
 
 
 def test_a_graph_as_published_has_one_filter(tmp_path: Path) -> None:

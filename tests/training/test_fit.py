@@ -27,7 +27,8 @@ from npugraph.recipes.puda import PUDA
 from npugraph.recipes.ukge import UKGE
 from npugraph.scorers import ComplEx
 from npugraph.training import checkpoints, loop
-from npugraph.training.loop import choose_device, make_optimizer
+from npugraph.training.loop import choose_device
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.run_folder import Run, fingerprint
 from recipe_cases import groups
 

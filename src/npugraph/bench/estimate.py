@@ -41,7 +41,8 @@ from npugraph.recipes import get_recipe
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.batch_loss import Training
-from npugraph.training.loop import begin_epoch, choose_device, make_optimizer, precision
+from npugraph.training.loop import begin_epoch, choose_device, precision
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.step import StepRecorder, descend
 
 Basis = Literal["known", "same settings", "measured", "same recipe", "unknown"]

@@ -19,11 +19,13 @@ from npugraph.model import System
 from npugraph.objectives import Margin, SelfAdversarial
 from npugraph.recipes.base import Choices, Dimension, LogRange
 from npugraph.samplers import Sampler, Uniform
-from npugraph.scorers import RotatE, Scorer
+from npugraph.scorers import ComplEx, RotatE, Scorer
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
 from npugraph.training.batch_loss import PlainTraining, Sides, Training
 
+# Width of the normal distribution that the vectors of ComplEx-N3 start from.
+N3_INIT_SCALE = 1e-3
 ROTATE_SOURCE = "Sun et al.: RotatE: Knowledge Graph Embedding by Relational Rotation (2019)"
 # One vector per entity and relation, nothing else: what most recipes have for an encoder.
 FREE_VECTORS = "one vector an entity and a relation"
@@ -108,6 +110,21 @@ class RotationSettings(AdversarialSettings):
 
     d: int = setting(100, "complex numbers per entity, angles per relation", low=1)
     gamma: float = setting(9.0, "score of a perfect fit; the start is even in +-(gamma + 2) / d")
+
+
+def reciprocal_complex(
+    train: KnowledgeGraph, d: int, init_scale: float, seed: int, sparse: bool = False
+) -> System:
+    """Return ComplEx with a twin of every relation, as ComplEx-N3 has it; see ``System``."""
+    scorer = ComplEx()
+    encoder = Lookup.normal(
+        (train.num_entities, scorer.entity_width(d)),
+        (2 * train.num_relations, scorer.relation_width(d)),
+        init_scale,
+        generator(seed, "init"),
+    )
+    sizes = train.num_entities, train.num_relations
+    return System(encoder, scorer, *sizes, reciprocal=True, sparse=sparse)
 
 
 def subsampling_weight(facts: Tensor, num_relations: int) -> Tensor:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from npugraph.encoders import Lookup
 from npugraph.graph import KnowledgeGraph
-from npugraph.model import System
 from npugraph.objectives import SoftmaxN3
 from npugraph.recipes.base import Choices, LogRange, Recipe
+from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex
 from npugraph.samplers import AllEntities, Sampler, Uniform
-from npugraph.scorers import ComplEx
-from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, setting
 from npugraph.training.batch_loss import PlainTraining, Training
 
@@ -25,7 +22,9 @@ class ComplexN3Settings(TrainSettings):
     n3: float = setting(0.01, "weight of the N3 penalty", low=0)
     negatives: int = setting(0, "entities drawn to compare with; 0 means all entities", low=0)
     share: int = setting(64, "facts that share their drawn entities", low=1)
-    init_scale: float = setting(1e-3, "width of the normal distribution at the start", low=0)
+    init_scale: float = setting(
+        N3_INIT_SCALE, "width of the normal distribution at the start", low=0
+    )
     epochs: int = setting(100, "passes over the training facts", low=1)
     optimizer: Literal["adagrad", "adam", "sgd"] = setting("adagrad", "the optimiser")
     cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
@@ -34,20 +33,12 @@ class ComplexN3Settings(TrainSettings):
 
 def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
     """Put ComplEx, every entity as candidate, softmax and N3 together."""
-    num_entities, num_relations = train.num_entities, train.num_relations
-    scorer = ComplEx()
-    encoder = Lookup.normal(
-        (num_entities, scorer.entity_width(settings.d)),
-        (2 * num_relations, scorer.relation_width(settings.d)),
-        settings.init_scale,
-        generator(settings.seed, "init"),
-    )
-    sparse = _touches_few(settings, num_entities)
-    system = System(encoder, scorer, num_entities, num_relations, reciprocal=True, sparse=sparse)
+    sparse = _touches_few(settings, train.num_entities)
+    system = reciprocal_complex(train, settings.d, settings.init_scale, settings.seed, sparse)
     sampler: Sampler = AllEntities()
     if settings.negatives:
-        sizes = (num_entities, num_relations, settings.negatives, settings.share)
-        sampler = Uniform(train.facts, *sizes)
+        drawn = settings.negatives, settings.share
+        sampler = Uniform(train.facts, train.num_entities, train.num_relations, *drawn)
     return PlainTraining(system, sampler, SoftmaxN3(settings.n3), train)
 
 

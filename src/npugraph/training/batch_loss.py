@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,9 +13,13 @@ from torch import Tensor, nn
 from npugraph.graph import SIDES, KnowledgeGraph, Side, flip, mean_answers
 from npugraph.model import Model, Question, System
 from npugraph.objectives import Objective, Scored
+from npugraph.ranking.ranks import CPU_BUDGET, GPU_BUDGET, Ranks, ScoreAll
 from npugraph.samplers import Sampler
 
 Sides = Literal["both", "halves", "bernoulli"]
+# The filter of validation: all facts of the training and the validation part.
+VALIDATION = "seen"
+RankValidation = Callable[[ScoreAll], Ranks]
 
 
 class Training(nn.Module, ABC):
@@ -49,10 +53,20 @@ class Training(nn.Module, ABC):
 
         Unless a training says otherwise: the scores of every entity and their gradients.
         """
-        return self.system.encoder.step_bytes() + 3 * 4 * batch_size * self.system.num_entities
+        encoder = self.system.encoder
+        held = 0 if encoder is None else encoder.step_bytes()
+        return held + 3 * 4 * batch_size * self.system.num_entities
+
+    def validation_bytes(self, facts: int, device: torch.device) -> int:
+        """Return about how many bytes ranking so many validation facts holds beside weights."""
+        budget = GPU_BUDGET if device.type == "cuda" else CPU_BUDGET
+        return min(budget, 8 * self.system.num_entities * facts)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Return what the optimiser trains, in groups with options of their own."""
+        """Return what the optimiser trains, in groups with options of their own.
+
+        Beside what PyTorch knows, ``optimizer`` names another one than that of the settings.
+        """
         return [{"params": list(self.parameters())}]
 
     def step_share(self, done: float) -> float:
@@ -66,6 +80,14 @@ class Training(nn.Module, ABC):
     def health(self) -> dict[str, float | bool]:
         """Take stock after an epoch, before it is validated; return what the log should say."""
         return {}
+
+    def validate(self, rank: RankValidation) -> tuple[Ranks, dict[str, float]]:
+        """Rank the validation facts by the system; return that, and what else the log should say.
+
+        Whatever of a system is chosen by validation facts is chosen here. ``rank`` ranks them by
+        any scores; the filter is called VALIDATION.
+        """
+        return rank(self.system.score_all), {}
 
 
 class PlainTraining(Training):

@@ -15,11 +15,12 @@ from torch import Tensor
 from npugraph.errors import RunError, SettingsError
 from npugraph.graph import Splits
 from npugraph.model import Model
-from npugraph.ranking.ranks import rank
+from npugraph.ranking.ranks import Ranks, ScoreAll, rank
 from npugraph.seeds import generator, number
 from npugraph.settings import TrainSettings
-from npugraph.training.batch_loss import Training
+from npugraph.training.batch_loss import VALIDATION, Training
 from npugraph.training.checkpoints import Checkpoints
+from npugraph.training.optimizers import make_optimizer
 from npugraph.training.run_folder import Progress
 from npugraph.training.step import StepRecorder, descend
 
@@ -40,25 +41,6 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingsError(f"device={name}: no GPU that PyTorch can use was found; try cpu.")
     return device
-
-
-def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.Optimizer:
-    """Return the optimiser that the settings ask for."""
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
-        "adagrad": torch.optim.Adagrad,
-        "adam": torch.optim.Adam,
-        "sgd": torch.optim.SGD,
-    }
-    options: dict[str, Any] = {}
-    if settings.optimizer == "adam":
-        graphs = settings.cuda_graph and training.system.device.type == "cuda"
-        options = {"capturable": graphs, "fused": True}
-    groups = training.parameter_groups()
-    optimizer = kinds[settings.optimizer](groups, lr=settings.learning_rate, **options)
-    for group in optimizer.param_groups:
-        # A group may have a step size of its own; what it starts from follows from the settings.
-        group["initial_lr"] = group["lr"]
-    return optimizer
 
 
 @contextlib.contextmanager
@@ -114,7 +96,7 @@ def train(
         last = epoch == settings.epochs
         checked = last or epoch % settings.validate_every == 0
         if checked:
-            line |= _validate(training.system, splits, settings, progress, checkpoints)
+            line |= _validate(training, splits, settings, progress, checkpoints)
         line |= health
         if judge is not None:
             line |= judge(training.system)
@@ -194,21 +176,21 @@ def _mean_loss(total: Tensor, count: int, epoch: int) -> float:
 
 
 def _validate(
-    system: Model,
+    training: Training,
     splits: Splits,
     settings: TrainSettings,
     progress: Progress,
     checkpoints: Checkpoints,
 ) -> dict[str, Any]:
     """Rank the validation facts, filtered by train and valid alone; remember the best."""
-    system.eval()
+    training.system.eval()
     started = time.perf_counter()
-    metrics = validation_metrics(system, splits, settings)
+    metrics = validation_metrics(training, splits, settings)
     if metrics["mrr"] > progress.best_mrr or len(splits.valid) == 0:
         progress.best_mrr = metrics["mrr"]
         progress.best_epoch = progress.epoch + 1
         progress.bad_validations = 0
-        checkpoints.keep_best(system)
+        checkpoints.keep_best(training.system)
     else:
         progress.bad_validations += 1
     return {
@@ -218,26 +200,29 @@ def _validate(
     }
 
 
-def validation_metrics(system: Model, splits: Splits, settings: TrainSettings) -> dict[str, float]:
+def validation_metrics(
+    training: Training, splits: Splits, settings: TrainSettings
+) -> dict[str, float]:
     """Rank (a seeded sample of) the validation facts; the test facts are not looked at.
 
     Returns:
-        ``mrr``, ``hits@10`` and the ``mrr`` of every kind of facts that the system tells apart.
+        ``mrr``, ``hits@10``, the ``mrr`` of every kind of facts that the system tells apart, and
+        what a training has chosen by them.
     """
+    system = training.system
     facts = splits.valid.facts
     if 0 < settings.valid_facts < len(facts):
         chosen = torch.randperm(len(facts), generator=generator(settings.seed, "valid"))
         facts = facts[chosen[: settings.valid_facts]]
     facts = facts.to(system.device)
     known = torch.cat([splits.train.facts, splits.valid.facts])
-    ranks = rank(
-        system.score_all,
-        facts,
-        splits.num_entities,
-        splits.num_relations,
-        {"seen": known},
-    )
-    found = {name: ranks.metrics("seen")[name] for name in ("mrr", "hits@10")}
+
+    def ranked(score_all: ScoreAll) -> Ranks:
+        sizes = splits.num_entities, splits.num_relations
+        return rank(score_all, facts, *sizes, {VALIDATION: known})
+
+    ranks, choices = training.validate(ranked)
+    found = {name: ranks.metrics(VALIDATION)[name] for name in ("mrr", "hits@10")}
     for name, mask in system.kinds_of(facts).items():
-        found[f"mrr_{name}"] = ranks.metrics("seen", where=mask.cpu().numpy())["mrr"]
-    return found
+        found[f"mrr_{name}"] = ranks.metrics(VALIDATION, where=mask.cpu().numpy())["mrr"]
+    return found | choices

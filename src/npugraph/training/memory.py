@@ -14,11 +14,11 @@ import torch
 
 from npugraph.errors import SettingsError
 from npugraph.kernels import cpu
-from npugraph.ranking.ranks import CPU_BUDGET, GPU_BUDGET
 from npugraph.samplers import Shared
 from npugraph.scorers import MLP, RotatE, TransE, TransR
 from npugraph.settings import TrainSettings
 from npugraph.training.batch_loss import Training
+from npugraph.training.optimizers import state_tables
 
 # What PyTorch loads for its first optimiser and its first backward pass.
 LIBRARIES = 190 * 10**6
@@ -27,8 +27,6 @@ COMPILER = 150 * 10**6
 COMPILED = (TransE, RotatE, TransR, MLP, Shared)
 # Indices of a training fact, and what is left of sorting them.
 FACT_BYTES = 100
-# Tables that an optimiser keeps beside each of weights.
-STATES = {"adagrad": 1, "adam": 2, "sgd": 0}
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,11 @@ def plan_memory(
     >>> plan_memory(training, recipe.settings(d=8), 100, torch.device("cpu")).weights % 64
     0
     """
-    system = training.system
     on_gpu = device.type == "cuda"
     weights = sum(p.numel() * p.element_size() for p in training.parameters())
-    kept = (2 + STATES[settings.optimizer]) * weights + FACT_BYTES * len(training.facts)
+    kept = 2 * weights + state_tables(training, settings) + FACT_BYTES * len(training.facts)
     ranked = min(valid_facts, settings.valid_facts or valid_facts)
-    scores = min(GPU_BUDGET if on_gpu else CPU_BUDGET, 8 * system.num_entities * ranked)
+    scores = training.validation_bytes(ranked, device)
     # Beside what a step holds, the gradient of a table is made in parts as large as the table.
     most = max(2 * weights + training.step_bytes(settings.batch_size, device), weights + scores)
     libraries = 0

@@ -29,6 +29,8 @@ CHUNK = 2**16
 class SpeculativeSystem(Model):
     """Scores facts by two heads; ranks by the posterior's plausibility."""
 
+    encoder: NeighbourAttention | Lookup
+
     def __init__(
         self,
         encoder: NeighbourAttention | Lookup,

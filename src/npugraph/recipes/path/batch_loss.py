@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -15,6 +16,24 @@ from npugraph.seeds import generator
 from npugraph.training.batch_loss import Training
 
 Schedule = Literal["constant", "linear"]
+
+
+def of_epoch(epoch: int, count: int, whole: int, a_pass: Callable[[int], Tensor]) -> Tensor:
+    """Return the items of an epoch (from 1) that goes on where the last one ended.
+
+    Args:
+        epoch: its number.
+        count: items per epoch.
+        whole: items per pass.
+        a_pass: returns the items [whole, ...] of a pass by its number, from 0.
+
+    >>> of_epoch(2, 3, 4, lambda number: torch.arange(4) + 10 * number).tolist()
+    [3, 10, 11]
+    """
+    begin = (epoch - 1) * count
+    first, last = begin // whole, (begin + count - 1) // whole
+    passes = torch.cat([a_pass(number) for number in range(first, last + 1)])
+    return passes[begin - first * whole :][:count]
 
 
 class PathTraining(Training):
@@ -94,12 +113,7 @@ class PathTraining(Training):
 
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
         """Take the next items; those of an epoch follow from its number alone."""
-        begin, whole = (epoch - 1) * self.per_epoch, len(self.most_answers)
-        chosen = self._pass(begin // whole)[begin % whole :][: self.per_epoch]
-        if len(chosen) < self.per_epoch:
-            rest = self._pass(begin // whole + 1)[: self.per_epoch - len(chosen)]
-            chosen = torch.cat([chosen, rest])
-        self.items.copy_(chosen)
+        self.items.copy_(of_epoch(epoch, self.per_epoch, len(self.most_answers), self._pass))
         return False
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:

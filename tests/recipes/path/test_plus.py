@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from npugraph.errors import SettingsError
+from npugraph.fitting import Fitted, fit, on_graph
+from npugraph.graph import SIDES, Side, Splits
+from npugraph.ranking.ranks import Ranks, rank
+from npugraph.recipes.path import plus
+from npugraph.recipes.path.plus import WEIGHTS, PlusModel, PlusSettings, PlusTraining, build
+from npugraph.training.batch_loss import VALIDATION
+from npugraph.training.memory import plan_memory
+from recipe_cases import CASES, groups
+
+
+def training(**changes: Any) -> PlusTraining:
+    settings = CASES["npugraph-plus"].settings(**changes)
+    assert isinstance(settings, PlusSettings)
+    return build(settings, groups().train)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fitted:
+    return fit(groups(), "npugraph-plus", CASES["npugraph-plus"].settings(validate_every=1))
+
+
+def system_of(fitted: Fitted) -> PlusModel:
+    assert isinstance(fitted.system, PlusModel)
+    return fitted.system
+
+
+def by_validation(splits: Splits) -> Callable[[Any], Ranks]:
+    seen = {VALIDATION: torch.cat([splits.train.facts, splits.valid.facts])}
+    sizes = splits.num_entities, splits.num_relations
+    return lambda score_all: rank(score_all, splits.valid.facts, *sizes, seen)
+
+
+def test_a_score_is_the_weighted_mean_of_both_logarithms(fitted: Fitted) -> None:
+    system = system_of(fitted)
+    known, relation = torch.arange(12), torch.arange(12) % 4
+    weight = float(system.weight)
+    for side in SIDES:
+        parts = [part.score_all(known, relation, side) for part in (system.path, system.vectors)]
+        paths, vectors = (part.softmax(1).log() for part in parts)
+        expected = weight * paths + (1 - weight) * vectors
+        found = system.score_all(known, relation, side)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_own_edges_are_hidden_where_a_fact_is_stored(fitted: Fitted) -> None:
+    system, facts = system_of(fitted), groups().train.facts[:9]
+    judged = system.path.judge(facts).among_all
+    ends: dict[Side, tuple[int, int]] = {"tail": (0, 2), "head": (2, 0)}
+    for place, (side, (known, answer)) in enumerate(ends.items()):
+        vectors = system.vectors.score_all(facts[:, known], facts[:, 1], side).log_softmax(1)
+        learned = vectors.gather(1, facts[:, answer, None]).squeeze(1)
+        expected = system.weight * judged[place] + (1 - system.weight) * learned
+        torch.testing.assert_close(system.score_as(facts, side), expected)
+
+
+def test_paths_are_trained_as_they_are_alone() -> None:
+    case = CASES["npugraph-plus"]
+    last: list[dict[str, Tensor]] = []
+
+    def keep(system: torch.nn.Module) -> dict[str, Any]:
+        part = system.path if isinstance(system, PlusModel) else system
+        last.append({key: value.clone() for key, value in part.state_dict().items()})
+        return {}
+
+    fit(groups(), "npugraph-plus", case.settings(), judge=keep)
+    both = last[-1]
+    fit(groups(), "path", CASES["path"].settings(), judge=keep)
+    assert both.keys() == last[-1].keys()
+    assert all(torch.equal(both[name], last[-1][name]) for name in both)
+
+
+def test_every_fact_is_learned_in_every_pass() -> None:
+    made = training(complex_epochs=12)
+    count, rows = len(made.facts), []
+    epochs = 6
+    for epoch in range(1, epochs + 1):
+        made.begin_epoch(epoch, torch.Generator().manual_seed(epoch))
+        rows.append(made.learned.flatten().clone())
+    learned = torch.cat(rows)
+    # As many facts per question as come nearest to 12 passes.
+    assert abs(len(learned) - 12 * count) <= epochs * made.num_items() / 2
+    passes = len(learned) // count
+    assert passes >= 6
+    for number in range(passes):
+        one = learned[number * count : (number + 1) * count]
+        assert torch.equal(one.sort().values, torch.arange(count))
+    assert not torch.equal(learned[:count], learned[count : 2 * count])
+
+
+def test_few_passes_are_one_fact_per_question() -> None:
+    assert training(complex_epochs=1).learned.shape[1] == 1
+
+
+@pytest.mark.parametrize("weight_by", ["all", "linked", "unlinked"])
+def test_the_weight_is_the_best_for_the_facts_it_is_chosen_by(weight_by: str) -> None:
+    made, splits = training(weight_by=weight_by), groups()
+    ranked = by_validation(splits)
+    _, line = made.validate(ranked)
+    system = made.system.eval()
+    linked = system.kinds_of(splits.valid.facts)["linked"].numpy()
+    assert 0 < linked.sum() < len(linked)
+    where = {"all": np.ones_like(linked), "linked": linked, "unlinked": ~linked}
+
+    def mrr(weight: float, kind: str) -> float:
+        system.weight.fill_(weight)
+        return ranked(system.score_all).metrics(VALIDATION, where=where[kind])["mrr"]
+
+    for kind in where:
+        best = max(mrr(weight, kind) for weight in WEIGHTS)
+        assert mrr(line[f"weight_by_{kind}"], kind) == pytest.approx(best)
+    assert line["weight"] == line[f"weight_by_{weight_by}"]
+    assert line["mrr_paths_alone"] == pytest.approx(mrr(1.0, "all"))
+    assert line["mrr_vectors_alone"] == pytest.approx(mrr(0.0, "all"))
+
+
+def test_both_weights_are_logged(fitted: Fitted) -> None:
+    best = fitted.metrics[fitted.progress.best_epoch - 1]
+    assert best["valid_weight"] == pytest.approx(float(system_of(fitted).weight))
+    assert best["valid_weight"] == best["valid_weight_by_all"]
+    assert "valid_weight_by_unlinked" in best
+    parts = best["valid_mrr_paths_alone"], best["valid_mrr_vectors_alone"]
+    assert best["valid_mrr"] >= max(parts)
+
+
+def test_without_validation_facts_both_count_the_same() -> None:
+    splits = groups()
+    none = torch.zeros(len(splits.valid), dtype=torch.bool)
+    empty = Splits("none held out", splits.train, splits.valid.select(none), splits.test)
+    made = fit(empty, "npugraph-plus", CASES["npugraph-plus"].settings(epochs=1))
+    assert float(system_of(made).weight) == 0.5
+
+
+def test_what_does_not_fit_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, ranked = training(), by_validation(groups())
+    made.system.eval()
+    whole = made.validate(ranked)[1]
+    asked = []
+    logarithms = PlusModel.logarithms
+
+    def count(self: PlusModel, *query: Any) -> tuple[Tensor, Tensor]:
+        asked.append(query[2])
+        return logarithms(self, *query)
+
+    monkeypatch.setattr(PlusModel, "logarithms", count)
+    assert made.validate(ranked)[1] == whole
+    assert asked == ["tail", "head"]
+    monkeypatch.setattr(plus, "CPU_KEPT", 0)
+    assert made.validate(ranked)[1] == whole
+    assert len(asked) == 2 + 2 * len(WEIGHTS)
+
+
+def test_a_graph_with_new_entities_is_refused(fitted: Fitted) -> None:
+    with pytest.raises(SettingsError, match="a vector for every entity"):
+        on_graph(fitted, groups().whole())
+
+
+def test_memory_is_that_of_both_parts() -> None:
+    made, device = training(), torch.device("cpu")
+    settings = CASES["npugraph-plus"].settings()
+    plan = plan_memory(made, settings, 100, device)
+    sizes = [sum(4 * p.numel() for p in group["params"]) for group in made.parameter_groups()]
+    assert plan.weights == sum(sizes)
+    # Adam keeps two tables for the paths, Adagrad one for the vectors.
+    facts = 100 * len(made.facts)
+    assert plan.kept == 2 * plan.weights + 2 * sizes[0] + sizes[1] + facts
+    more = plan_memory(made, settings, 1000, device)
+    assert more.most >= plan.most
+    assert "complex_d" in made.memory_settings
