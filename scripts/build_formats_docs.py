@@ -60,6 +60,7 @@ FOLDERS = {
         },
     ),
     "score": ("File of `score`", {}),
+    "check": ("File of `check`", {}),
 }
 OTHERS = """### File of `interactions`
 

@@ -19,6 +19,7 @@ from npugraph.version import __version__
 if TYPE_CHECKING:
     from npugraph.asking import evaluate, explain, predict, score
     from npugraph.auditing import Audit, AuditSettings, audit
+    from npugraph.auditing.issues import Issues, find_issues
     from npugraph.calibration.calibrate import Calibration, calibrate
     from npugraph.calibration.class_priors import Priors
     from npugraph.data.io import ReadOptions, read_graph, read_splits
@@ -40,6 +41,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _HOME = {
     "asking": ("evaluate", "explain", "predict", "score"),
     "auditing": ("Audit", "AuditSettings", "audit"),
+    "auditing.issues": ("Issues", "find_issues"),
     "calibration.calibrate": ("Calibration", "calibrate"),
     "calibration.class_priors": ("Priors",),
     "data.io": ("ReadOptions", "read_graph", "read_splits"),
@@ -63,6 +65,7 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Fitted",
+    "Issues",
     "KnowledgeGraph",
     "NpugraphError",
     "PerturbSettings",
@@ -80,6 +83,7 @@ __all__ = [
     "calibrate",
     "evaluate",
     "explain",
+    "find_issues",
     "fit",
     "load",
     "load_graph",

@@ -20,6 +20,7 @@ from npugraph.data.io import read_graph
 FILES = {
     "audit.json",
     "cleaned.tsv",
+    "issues.tsv",
     "missing.tsv",
     "patch.json",
     "posterior.parquet",

@@ -45,7 +45,8 @@ recipe = "distmult"
 def write_inputs(folder: Path) -> None:
     rows = sorted({(f"a{i % 13}", f"r{i % 2}", f"b{(i * 3) % 17}") for i in range(200)})
     lines = ["\t".join(row) + "\n" for row in rows]
-    (folder / "facts.tsv").write_text("".join(lines), encoding="utf-8")
+    # The last line is an issue: it repeats the first.
+    (folder / "facts.tsv").write_text("".join([*lines, lines[0]]), encoding="utf-8")
     more = [f"{line[:-1]}\t0.9\t{int(i > 5)}\n" for i, line in enumerate(lines)]
     header = "head\trelation\ttail\tconfidence\tlabel\n"
     (folder / "labelled.tsv").write_text(header + "".join(more), encoding="utf-8")
@@ -76,6 +77,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("explain", place / "audit", "a1", "r1", "b3", "--device", "cpu"),
         ("explain", place / "run", "a1", "r1", "b3", "--device", "cpu"),
         ("explain", place / "paths", "a1", "r1", "b3", "--device", "cpu"),
+        ("check", facts, "--out", place / "check" / "issues.tsv"),
         ("perturb", facts, "--out", place / "perturbed"),
         ("perturb", "--rate", "0.1", "--out", place / "world" / "perturbed"),
         ("tune", facts, "--out", place / "tuned", "--trials", "1", "--set", "epochs=1"),
@@ -94,6 +96,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("bench", "figures", one, "--out", bench),
     ]  # fmt: skip
     (place / "score").mkdir()
+    (place / "check").mkdir()
     printed = []
     for words in commands:
         done = CliRunner().invoke(app, [*map(str, words), "--json"])
@@ -154,7 +157,7 @@ def records(path: Path, schema: dict[str, Any]) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     names = ["head", "relation", "tail"]
-    if lines and (lines[0][:3] == names or "trial" in lines[0]):
+    if lines and (lines[0][:3] == names or lines[0][0] in ("trial", "kind")):
         names, lines = lines[0], lines[1:]
     known = schema["properties"]
     return [
@@ -181,6 +184,7 @@ def test_every_file_is_described(written: tuple[Path, list[dict[str, Any]]]) -> 
         "tuned": [place / "tuned"],
         "bench": [place / "bench", place / "merged" / "bench"],
         "score": [place / "score"],
+        "check": [place / "check"],
     }
     seen = set()
     for kind, paths in folders.items():

@@ -63,6 +63,7 @@ def report_data(found: Findings, planted: Tensor | None = None) -> ReportData:
         yield_curve=_yield(found, planted),
         collection=_collection(found),
         warnings=(*notes(found), *warnings(found)),
+        issues=found.issues.groups(),
         planted=None if planted is None else planted_check(found, planted),
     )
 
@@ -357,6 +358,7 @@ def summary(found: Findings) -> dict[str, Any]:
         ),
         "missing": len(found.missing),
         **_expected("true", found.missing),
+        "issues": found.issues.counts,
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
     }

@@ -16,6 +16,7 @@ from torch import Tensor
 from npugraph.arrays import first_of_each
 from npugraph.auditing.corrections import better_alternatives, correction
 from npugraph.auditing.folds import Labelled
+from npugraph.auditing.issues import Issues, find_issues
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.settings import AuditSettings
@@ -278,6 +279,11 @@ class Findings:
     def taken_out(self) -> NDArray[np.bool_]:
         """Which input rows [n] cleaning takes out."""
         return np.isin(self.place, self.quarantine_rows) | (self.place < 0)
+
+    @cached_property
+    def issues(self) -> Issues:
+        """What breaks the regularities of the graph, found without a model: as in issues.tsv."""
+        return find_issues(self.graph)
 
     @cached_property
     def rules(self) -> RuleSet:

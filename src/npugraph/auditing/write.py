@@ -25,6 +25,7 @@ def write_audit(
 
     - suspects.tsv: stored facts to review, most probably wrong first;
     - missing.tsv: facts that are not stored, most probably true first;
+    - issues.tsv: what breaks the regularities of the graph, found without a model;
     - posterior.parquet: every input row and every proposed fact with its probability;
     - cleaned.tsv and quarantine.tsv: the input rows, cut in two by the target precision;
     - patch.json: what was taken out, and how to undo it;
@@ -41,6 +42,7 @@ def write_audit(
         folder.mkdir(parents=True, exist_ok=True)
     write_table(found.suspects, folder / "suspects.tsv", header=True)
     write_table(found.missing, folder / "missing.tsv", header=True)
+    write_table(found.issues.table, folder / "issues.tsv", header=True)
     write_table(found.posterior, folder / "posterior.parquet")
     # Columns beyond the three would be misread without their names.
     named = found.cleaned.num_columns > len(FACT)

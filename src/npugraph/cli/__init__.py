@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from npugraph.cli import audit, bench, data, model, recipes
+from npugraph.cli import audit, bench, check, data, model, recipes
 from npugraph.cli.common import show_messages
 from npugraph.errors import NpugraphError, SettingsError, cannot_write
 from npugraph.version import __version__
@@ -28,6 +28,7 @@ app.add_typer(recipes.recipes, name="recipes")
 app.add_typer(bench.bench, name="bench")
 app.command()(audit.audit)
 app.command()(audit.explain)
+app.command()(check.check)
 app.command()(data.perturb)
 app.command()(data.interactions)
 app.command()(model.fit)

@@ -37,6 +37,7 @@ AUDIT_FILES = (
     "audit.json",
     "suspects.tsv",
     "missing.tsv",
+    "issues.tsv",
     "posterior.parquet",
     "cleaned.tsv",
     "quarantine.tsv",

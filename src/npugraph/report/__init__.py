@@ -19,6 +19,7 @@ from npugraph.report.data import (
     YieldPoint,
     settings_rows,
 )
+from npugraph.report.issues import IssueGroup, IssueRow
 from npugraph.report.render import render_report, write_report
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "FactRow",
     "GraphSummary",
     "Health",
+    "IssueGroup",
+    "IssueRow",
     "PlantedCheck",
     "Provenance",
     "RelationHealth",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npugraph.errors import DataError
+from npugraph.report.issues import IssueGroup
 from npugraph.version import __version__
 
 # Every interval of the report covers this share.
@@ -292,6 +293,7 @@ class ReportData:
         warnings: sentences on why the result should not be trusted; shown at the top.
         planted: the demo's planted errors against the suspects, or None.
         removed: the demo's removed true facts against the missing facts, or None.
+        issues: what was found without a model, by kind.
     """
 
     graph: GraphSummary
@@ -305,6 +307,7 @@ class ReportData:
     warnings: tuple[str, ...] = ()
     planted: PlantedCheck | None = None
     removed: PlantedCheck | None = None
+    issues: tuple[IssueGroup, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a yield curve that runs backwards."""

@@ -45,7 +45,7 @@ def similarity_note(names: pa.Array, kind: str) -> str | None:
     groups = similar_names(names)
     if not groups:
         return None
-    shown = [" and ".join(map(_visible, group[:2])) for group in groups[:3]]
+    shown = [" and ".join(map(visible, group[:2])) for group in groups[:3]]
     count = sum(map(len, groups))
     more = f" ({len(groups):,} groups in all)" if len(groups) > len(shown) else ""
     return (
@@ -55,7 +55,7 @@ def similarity_note(names: pa.Array, kind: str) -> str | None:
     )
 
 
-def _visible(name: str) -> str:
+def visible(name: str) -> str:
     """Write a name so that what cannot be seen is seen, and cut it where it is long."""
     text = ascii(name) if _INVISIBLE.search(name) or not name.isprintable() else repr(name)
     return text if len(text) <= 60 else f"{text[:59]}…"

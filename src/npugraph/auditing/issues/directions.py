@@ -1,0 +1,51 @@
+"""Relations that go from one entity to another, and one way only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong, text
+
+
+def self_loops(facts: Facts) -> pa.Table:
+    """Return facts from an entity to itself, of relations that hardly ever have them."""
+    loop = facts.head == facts.tail
+    straight = facts.counts - facts.by_relation(loop)
+    score = regular(straight, facts.counts - 1)
+    rows = np.flatnonzero(loop & strong(straight, facts.counts - 1)[facts.relation])
+    labels = facts.graph.relations
+    sentences = [
+        f"{straight[r]:,} of the {facts.counts[r] - 1:,} other facts of {short(labels.label(r))} "
+        "join two different entities."
+        for r in facts.relation[rows].tolist()
+    ]
+    return listed("self-loop", score[facts.relation[rows]], sentences, **facts.names(rows))
+
+
+def both_ways(facts: Facts) -> pa.Table:
+    """Return pairs of facts that are each other's reverse, of relations that go one way only."""
+    back = reverse_places(facts)
+    straight = facts.head != facts.tail
+    double = facts.by_relation((back >= 0) & straight) // 2
+    pairs = facts.by_relation(straight) - double
+    score = regular(pairs - double, pairs - 1)
+    # Of the two facts, the one that was stored later is listed.
+    later = (back >= 0) & straight & (facts.first > facts.first[back])
+    rows = np.flatnonzero(later & strong(pairs - double, pairs - 1)[facts.relation])
+    names, others = facts.names(rows), facts.names(back[rows])
+    labels = facts.graph.relations
+    sentences = [
+        f"{pairs[r] - double[r]:,} of the {pairs[r] - 1:,} other pairs of {short(labels.label(r))} "
+        "are stored one way only; of this one the reverse is stored, too."
+        for r in facts.relation[rows].tolist()
+    ]
+    other = [text(fact) for fact in zip(*(c.to_pylist() for c in others.values()), strict=True)]
+    return listed("both-ways", score[facts.relation[rows]], sentences, **names, other=other)
+
+
+def reverse_places(facts: Facts) -> np.ndarray:
+    """Return where the reverse of each fact stands among the facts, -1 if nowhere: int64 [n]."""
+    turned = np.stack([facts.tail, facts.relation, facts.head], axis=1)
+    return facts.graph.index().places(torch.from_numpy(turned)).numpy()

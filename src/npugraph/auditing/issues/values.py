@@ -1,0 +1,135 @@
+"""Literal values: dates and numbers out of order, second values, values of another sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong
+from npugraph.auditing.issues.literals import DATES, NUMBERS, TEXTS, Values
+from npugraph.names import shorten
+
+# An order counts where it is broken this many times less often than by chance.
+LIFT = 5.0
+SORTS = {DATES: "a date", NUMBERS: "a number"}
+
+
+def second_values(facts: Facts) -> pa.Table:
+    """Return further values of an entity, of relations that have one value per entity.
+
+    Texts in several languages are no second values, nor are a year and a day of that year.
+    """
+    values = facts.values
+    if values is None:
+        return listed("second-value", [], [])
+    count = len(values.relations)
+    key = (values.entity * count + values.relation) * (values.language.max() + 1) + values.language
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(order)))
+    first = np.empty(len(order), np.int64)
+    first[order] = order[np.repeat(starts, sizes)]
+    agrees = (values.low <= values.high[first]) & (values.low[first] <= values.high)
+    again = ~agrees & (first != np.arange(len(first)))
+    groups = np.bincount(values.relation[order[starts]], minlength=count)
+    broken = np.unique(first[again])
+    single = groups - np.bincount(values.relation[broken], minlength=count)
+    score = regular(single, groups - 1)
+    rows = np.flatnonzero(again & strong(single, groups - 1)[values.relation])
+    names, other = values.names(rows), values.value.take(pa.array(first[rows]))
+    sentences = [
+        f"{single[r]:,} of the {groups[r] - 1:,} others that have {short(name)} have one value; "
+        f"{short(entity)} also has {short(value)}."
+        for r, name, entity, value in zip(
+            values.relation[rows].tolist(),
+            names["relation"].to_pylist(),
+            names["head"].to_pylist(),
+            other.to_pylist(),
+            strict=True,
+        )
+    ]
+    return listed("second-value", score[values.relation[rows]], sentences, **names, other=other)
+
+
+def odd_values(facts: Facts) -> pa.Table:
+    """Return values that are no date, or no number, where nearly all of the relation are."""
+    values = facts.values
+    if values is None:
+        return listed("odd-value", [], [])
+    total = np.bincount(values.relation, minlength=len(values.relations))
+    sorted_ = (values.sort != TEXTS)[values.relation]
+    odd = sorted_ & np.isnan(values.low)
+    plain = total - np.bincount(values.relation[odd], minlength=len(total))
+    score = regular(plain, total - 1)
+    rows = np.flatnonzero(odd & strong(plain, total - 1)[values.relation])
+    names = values.names(rows)
+    sentences = [
+        f"{plain[r]:,} of the {total[r] - 1:,} other values of {short(name)} are "
+        f"{SORTS[int(values.sort[r])]} each."
+        for r, name in zip(
+            values.relation[rows].tolist(), names["relation"].to_pylist(), strict=True
+        )
+    ]
+    return listed("odd-value", score[values.relation[rows]], sentences, **names)
+
+
+def out_of_order(facts: Facts) -> pa.Table:
+    """Return values of one entity that stand the other way round than those of nearly all others.
+
+    Two relations have an order where it is kept by nearly all entities, and broken much less
+    often than if the values were dealt out anew: that a population is larger than an area is none.
+    """
+    values = facts.values
+    empty = listed("order", [], [])
+    if values is None:
+        return empty
+    table = _single_valued(values)
+    has = (table > 0).astype(np.int64)
+    common = (has.T @ has).tocoo()
+    tables = []
+    for a, b, cases in zip(*common.coords, common.data, strict=True):
+        # Fewer cases cannot prove a regularity, even without an exception.
+        if a != b and values.sort[a] == values.sort[b] and strong(cases, cases):
+            tables.append(_broken_order(values, table, int(a), int(b)))
+    return pa.concat_tables([empty, *tables])
+
+
+def _single_valued(values: Values) -> sparse.csc_array:
+    """Return the record (its place + 1) of each entity and relation that have one value."""
+    usable = np.flatnonzero(~np.isnan(values.low))
+    count = len(values.relations)
+    key, first, size = np.unique(
+        values.entity[usable] * count + values.relation[usable],
+        return_index=True,
+        return_counts=True,
+    )
+    one = size == 1
+    cells = (key[one] // count, key[one] % count)
+    shape = (len(values.entities), count)
+    return sparse.csc_array((usable[first[one]] + 1, cells), shape=shape)
+
+
+def _broken_order(values: Values, table: sparse.csc_array, a: int, b: int) -> pa.Table:
+    """Return the entities whose value of ``a`` is after that of ``b``, if that is exceptional."""
+    left, right = (table[:, [k]].toarray().ravel() for k in (a, b))
+    both = np.flatnonzero((left > 0) & (right > 0))
+    left, right = left[both] - 1, right[both] - 1
+    broken = values.low[left] > values.high[right]
+    kept, cases = int((~broken).sum()), len(both) - 1
+    score = float(regular(kept, cases))
+    ordered = np.sort(values.high[right])
+    chance = float(np.searchsorted(ordered, values.low[left], side="left").mean() / len(both))
+    if not broken.any() or not strong(kept, cases) or chance < LIFT * (1 - score):
+        return listed("order", [], [])
+    rows, others = left[broken], right[broken]
+    names = values.names(rows)
+    before, after = (short(values.relations[k].as_py()) for k in (a, b))
+    other_values = values.value.take(pa.array(others)).to_pylist()
+    sentences = [
+        f"{before} ({shorten(value, 30)}) is after {after} ({shorten(later, 30)}); of the "
+        f"{cases:,} others that have both, {kept:,} have it before."
+        for value, later in zip(names["tail"].to_pylist(), other_values, strict=True)
+    ]
+    other = [f"{values.relations[b].as_py()} {value}" for value in other_values]
+    return listed("order", [score] * len(rows), sentences, **names, other=other)
