@@ -34,7 +34,8 @@ FOLDERS = {
         "Folder of `audit`",
         {
             "report.html": "The same for a person: one file that needs nothing else.",
-            "folds/fold-N/": "One run folder per fold.",
+            "folds/fold-N/": "One run folder per fold, of the view embedding.",
+            "path/": "The run folder of the view path.",
         },
     ),
     "perturbed": (

@@ -224,6 +224,8 @@ def explain(
         judged = _judged(path, fact)
         if judged is not None:
             folder = path / "folds" / f"fold-{judged.get('fold') or 1}"
+            # An audit by paths alone has one system for all folds.
+            folder = folder if folder.is_dir() else path / "path"
     fitted = load(folder, device, trust=trust)
     graph = fitted.splits.train
     if judged is not None:

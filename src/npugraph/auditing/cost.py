@@ -6,13 +6,14 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from npugraph.auditing.features import CHUNK, FEATURES
 from npugraph.auditing.pools import KINDS
-from npugraph.auditing.presets import SEARCH
-from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.presets import SEARCH, path_settings, suited_views
+from npugraph.auditing.settings import AuditSettings, ViewName
 from npugraph.graph import KnowledgeGraph
 from npugraph.rules.mining import MAX_PATHS
 from npugraph.settings import TrainSettings
@@ -22,6 +23,8 @@ from npugraph.training.loop import choose_device
 OPTIMISER_BYTES = 145 * 2**20
 FACT_BYTES = 200
 PATH_BYTES = 120
+# Multiply-adds that take as long as one number of one message along an edge.
+MESSAGE = 40
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Cost:
     Attributes:
         facts: distinct facts.
         systems: trainings, those of the search among them.
+        views: the kinds of evidence.
         products: multiply-adds of training and judging, in 10^12.
         memory: bytes that the process holds at most at one time, libraries and all, roughly.
         disk: bytes that are written, roughly.
@@ -39,6 +43,7 @@ class Cost:
 
     facts: int
     systems: int
+    views: tuple[ViewName, ...]
     products: float
     memory: int
     disk: int
@@ -48,7 +53,8 @@ class Cost:
         """Say it in one line."""
         about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
         return (
-            f"plan: {self.facts:,} facts, {self.systems} trainings, "
+            f"plan: {self.facts:,} facts, {self.systems} trainings for the views "
+            f"{' and '.join(self.views)}, "
             f"{self.memory / 2**20:,.0f} MiB of memory{about}."
         )
 
@@ -75,20 +81,56 @@ def estimate_cost(
         measure: whether to measure the speed of this machine, which takes a tenth of a second.
     """
     facts = len(graph.index())
+    views = suited_views(graph, settings)
     width = 2 * getattr(training, "d", 128)
     compared = getattr(training, "negatives", 0) or graph.num_entities
-    systems = settings.folds + (len(SEARCH) if search else 0)
-    per_fact = 2 * 3 * compared * width
-    fit = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
-    judge = 6 * facts * 2 * 2 * settings.compared * width
-    memory = _memory(graph, settings, training, facts, width, compared)
-    products = (fit + judge) / 1e12
+    systems, work, memory, disk = 0, 0.0, 0, 0
+    if "embedding" in views:
+        systems = settings.folds + (len(SEARCH) if search else 0)
+        per_fact = 2 * 3 * compared * width
+        work = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
+        work += 2 * _judged(facts, settings) * 2 * settings.compared * width
+        memory = _memory(graph, settings, training, facts, width, compared)
+        disk = _disk(graph, settings.folds, width)
+    if "path" in views:
+        path = _path_cost(graph, settings, training, facts)
+        systems, work = systems + 1, work + path.work
+        memory, disk = max(memory, path.memory), disk + path.disk
+    products = work / 1e12
     seconds = None
     if measure:
         # Half of the peak is what whole steps reach; trees and files take a part of their own.
         speed = _multiply_adds_per_second(choose_device(settings.device))
         seconds = 2 * products * 1e12 / speed + 2.5e-4 * facts + 5
-    return Cost(facts, systems, products, int(memory), _disk(graph, settings.folds, width), seconds)
+    return Cost(facts, systems, views, products, int(memory), disk, seconds)
+
+
+def _judged(facts: int, settings: AuditSettings) -> int:
+    """Return about how many facts are judged: the stored ones, pools, and candidates."""
+    in_pools = len(KINDS) * min(facts, settings.thresholds.pool_facts)
+    return facts + in_pools + settings.thresholds.candidates_per_missing * settings.missing
+
+
+class _PathCost(NamedTuple):
+    """Multiply-adds, and bytes of memory and disk, that the view path takes."""
+
+    work: float
+    memory: int
+    disk: int
+
+
+def _path_cost(
+    graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings, facts: int
+) -> _PathCost:
+    """Return what one training and judging by paths take: every question looks at all edges."""
+    own = path_settings(graph, settings, training)[1]
+    per_question = 2 * facts * own.d * own.layers * MESSAGE
+    asked = 3 * 2 * facts * own.epochs * own.epoch_share + 2 * _judged(facts, settings)
+    on_cpu = choose_device(settings.device).type == "cpu"
+    step = 30 * graph.num_entities * own.batch_size * own.d * own.layers if on_cpu else 0
+    weights = 8 * graph.num_relations * own.d**2 * own.layers
+    memory = _resident() + OPTIMISER_BYTES + step + FACT_BYTES * facts
+    return _PathCost(asked * per_question, memory, 4 * weights + 5 * graph.to_table().nbytes)
 
 
 def _memory(

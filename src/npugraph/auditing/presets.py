@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from npugraph.auditing.folds import Folds
-from npugraph.auditing.settings import AuditSettings, Stage, ViewName
+from npugraph.auditing.settings import AuditSettings, Stage, ViewName, has_paths
 from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes import get_recipe
+from npugraph.recipes.path.recipe import PathSettings
 from npugraph.seeds import number
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.loop import choose_device
@@ -38,6 +41,17 @@ PRESETS: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
     ),
 )
 VALID_FACTS = 2000
+# Settings of path on a GPU. An epoch asks a quarter of the questions: validation falls between.
+PATH_ON_GPU: dict[str, Any] = {
+    "d": 32,
+    "layers": 6,
+    "answers": 1,
+    "learning_rate": 3e-3,
+    "edge_dropout": 0.1,
+    "epoch_share": 0.25,
+    "epochs": 3,
+    "precision": "bf16",
+}
 # With more entities than this, by device, each fact is compared with a sample of them. On a CPU a
 # step of a large graph must be cheap; its sample is seen by many facts instead.
 ALL_ENTITIES = {"cuda": 20_000, "cpu": 4000}
@@ -49,9 +63,39 @@ SEARCH: tuple[dict[str, Any], ...] = ({"n3": 0.005}, {"n3": 0.02}, {"n3": 0.1})
 Tried = tuple[tuple[dict[str, Any], float], ...]
 
 
-def suited_views(settings: AuditSettings) -> tuple[ViewName, ...]:
+def suited_views(graph: KnowledgeGraph, settings: AuditSettings) -> tuple[ViewName, ...]:
     """Return the views that are asked for, or those that suit the graph."""
-    return settings.views or ("embedding",)
+    if settings.views:
+        return settings.views
+    return ("path",) if has_paths(settings.recipe) else ("embedding",)
+
+
+def path_settings(
+    graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings
+) -> tuple[str, PathSettings]:
+    """Return the recipe of the view ``path`` and its settings: the audit's own where it has paths.
+
+    Otherwise it is the recipe ``path``: with its defaults, which are for small graphs on a CPU, or
+    with settings for large ones on a GPU.
+    """
+    if isinstance(training, PathSettings):
+        return settings.recipe, training
+    values: dict[str, Any] = {"device": settings.device, "valid_facts": VALID_FACTS}
+    if choose_device(settings.device).type == "cuda":
+        values |= _large_path(graph)
+    return "path", make_settings(PathSettings, values)
+
+
+def _large_path(graph: KnowledgeGraph) -> dict[str, Any]:
+    """Return settings of path for a GPU; see docs/paths.md for how they came about."""
+    pair = graph.facts[:, [0, 2]].sort(1).values
+    _, of_fact, count = torch.unique(pair, dim=0, return_inverse=True, return_counts=True)
+    linked = float((count[of_fact] > 1).float().mean())
+    return PATH_ON_GPU | {
+        "batch_size": 128 if graph.num_entities <= ALL_ENTITIES["cuda"] else 64,
+        # Where most facts have a second one between the same ends, that one is the evidence.
+        "hide_pair_share": 0.5 if linked < 0.5 else 0.0,
+    }
 
 
 def suited_settings(
@@ -64,8 +108,11 @@ def suited_settings(
     Other recipes keep their own defaults.
     """
     values: dict[str, Any] = {"device": settings.device}
+    device = choose_device(settings.device).type
     if settings.recipe == PRESET:
-        values |= _preset(graph, choose_device(settings.device).type)
+        values |= _preset(graph, device)
+    elif has_paths(settings.recipe) and device == "cuda":
+        values |= _large_path(graph)
     values |= dict(changes or {})
     return make_settings(get_recipe(settings.recipe).settings, values)
 

@@ -107,7 +107,7 @@ def audit(
         begin(out, whole, asked, changes or {})
     training, tried = choose_training(folds, asked, training, say) if search else (training, ())
     inputs = ViewInputs(whole, folds, asked, training, out, say)
-    views = build_views(inputs, suited_views(asked))
+    views = build_views(inputs, suited_views(judged, asked))
     say("judging", {})
     crossfit = judge_out_of_fold(folds, views, asked)
     say("weighing", {})

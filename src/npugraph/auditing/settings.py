@@ -11,14 +11,20 @@ from typing import Any, Literal
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.errors import SettingsError, nearest
 from npugraph.recipes import get_recipe
+from npugraph.recipes.path.recipe import PathSettings
 from npugraph.settings import check_ranges, make_settings, parse_value, setting
 
 # What the audit gives to the recipe's settings, whose fields have the same names.
 SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
-ViewName = Literal["embedding"]
+ViewName = Literal["embedding", "path"]
 # Called with the name of each stage and what is known of its progress.
 Stage = Callable[[str, dict[str, Any]], object]
+
+
+def has_paths(recipe: str) -> bool:
+    """Tell whether a recipe judges by paths: one training does, for it learns nothing by heart."""
+    return issubclass(get_recipe(recipe).settings, PathSettings)
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,11 @@ class AuditSettings:
         parse_value("views", self.views, tuple[ViewName, ...])
         if len(set(self.views)) < len(self.views):
             raise SettingsError(f"views={','.join(self.views)} has a view twice.")
+        if has_paths(self.recipe) and "embedding" in self.views:
+            raise SettingsError(
+                f"The recipe {self.recipe} has no entity vectors, so it gives no view embedding; "
+                "leave the recipe as it is and ask for --views embedding,path."
+            )
 
     def asked(self) -> dict[str, Any]:
         """Return what was asked for, by name, without the thresholds."""

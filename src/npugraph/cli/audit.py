@@ -65,7 +65,7 @@ ViewsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="Kinds of evidence: embedding. By default those that suit the graph.",
+        help="Kinds of evidence: embedding, path. By default those that suit the graph.",
         show_default=False,
     ),
 ]
@@ -218,7 +218,8 @@ def _run(
 
 def _has_kept(out: Path) -> bool:
     """Tell whether an audit that was stopped has anything to go on from."""
-    return any(out.glob("folds/*/last.safetensors"))
+    runs = [*out.glob("folds/*"), out / "path"]
+    return any((run / "last.safetensors").is_file() for run in runs)
 
 
 def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:

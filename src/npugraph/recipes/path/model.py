@@ -204,6 +204,17 @@ class PathModel(Model):
         made.load_state_dict(self.state_dict())
         return made.to(self.device).train(self.training)
 
+    def regroup(self, order: Tensor) -> None:
+        """Hide neighbours in ``order`` [n], the numbers of all stored facts, together."""
+        groups = self._groups()
+        sizes = [len(range(group, len(order), groups)) for group in range(groups)]
+        for group, members in enumerate(torch.split(order, sizes)):
+            self.shuffled[group::groups] = members.to(self.shuffled.device)
+
+    def _groups(self) -> int:
+        """Return how many groups of stored facts there are."""
+        return -(-len(self.stored) // self.group_size)
+
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
         # Behind .to() and the like: the edges go where the weights go.
         super()._apply(*args, **kwargs)
@@ -405,7 +416,7 @@ class PathModel(Model):
 
         ``place`` [n] has the number of a stored fact for each row, -1 for none.
         """
-        groups = -(-len(self.stored) // self.group_size)
+        groups = self._groups()
         group = torch.where(place < 0, -1, self.shuffled.argsort()[place] % groups)
         order = torch.argsort(group, stable=True)
         found, counts = torch.unique(group, return_counts=True)

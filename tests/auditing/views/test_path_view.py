@@ -1,0 +1,146 @@
+"""The view path: own edges hidden, no folds of trainings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import npugraph
+from audit_samples import sample
+from npugraph.auditing import Audit, AuditSettings, audit
+from npugraph.auditing.folds import make_folds
+from npugraph.auditing.self_test import plant
+from npugraph.auditing.views.path import PathView
+from npugraph.errors import SettingsError
+from npugraph.graph import SIDES
+from npugraph.recipes.path.model import PathModel
+
+FAST_PATH = {"d": 4, "layers": 2, "epochs": 2, "batch_size": 8, "device": "cpu"}
+ASKED = {"folds": 3, "missing": 20, "compared": 16, "seed": 4, "explained": 2}
+
+
+@pytest.fixture(scope="module")
+def view() -> PathView:
+    graph = sample()
+    folds = plant(make_folds(graph, 3, 0), graph.index(), AuditSettings(self_test=0.1))
+    known = folds.index()
+    system = PathModel(
+        known.facts(), graph.num_entities, graph.num_relations, d=4, layers=3, group_size=8
+    )
+    return PathView(folds, system, 0)
+
+
+def test_every_fact_is_judged_without_its_own_edges(view: PathView) -> None:
+    """A fact's values are those of a graph without its group, which holds it."""
+    facts, system = view.index.facts(), view.system
+    group = system.shuffled.argsort() % -(-len(facts) // 8)
+    for fold in range(3):
+        mine = torch.nonzero(view.fold == fold).squeeze(1)[:4]
+        found = view.features(facts[mine], fold)
+        for row, place in zip(found, mine.tolist(), strict=True):
+            hidden = torch.nonzero(group == group[place]).squeeze(1)
+            assert place in hidden.tolist()
+            weight = system.weights_without(hidden)
+            head, relation, tail = facts[place : place + 1].unbind(1)
+            with torch.no_grad():
+                scores = system(head, relation, weight)[0]
+            torch.testing.assert_close(row[0], scores[tail[0]])
+            torch.testing.assert_close(row[1], scores.log_softmax(0)[tail[0]])
+
+
+def test_groups_stay_within_folds(view: PathView) -> None:
+    groups = -(-len(view.index) // 8)
+    mixed = 0
+    for group in range(groups):
+        members = view.fold[view.system.shuffled[group::groups]]
+        mixed += len(set(members.tolist())) > 1
+    # One group at most where a fold ends.
+    assert mixed <= 2
+    assert sorted(view.system.shuffled.tolist()) == list(range(len(view.index)))
+
+
+def test_a_fact_that_is_not_stored_takes_the_place_of_one_with_its_question(
+    view: PathView,
+) -> None:
+    facts = view.index.facts()
+    mine = torch.nonzero(view.fold == 1).squeeze(1)
+    head, relation, _ = facts[mine[0]].tolist()
+    new = torch.tensor([[head, relation, 0], [head, relation, 1]])
+    new = new[~view.index.contains(new)]
+    place = view._stand_ins(new, 1)
+    assert (view.fold[place] == 1).all()
+    assert facts[place][:, :2].tolist() == [[head, relation]] * len(new)
+    # One whose questions nobody answers takes any place of the fold, always the same.
+    lost = torch.tensor([[facts.max(), 0, facts.max()]]).clamp(max=view.index.num_entities - 1)
+    assert torch.equal(view._stand_ins(lost, 1), view._stand_ins(lost.repeat(3, 1), 1)[:1])
+
+
+def test_a_score_does_not_depend_on_what_else_is_asked(view: PathView) -> None:
+    facts = view.index.facts()[view.fold == 2][:6]
+    asked = torch.cat([facts, facts.flip(1)[:0], facts[:, [2, 1, 0]]])
+    whole = view.features(asked, 2)
+    alone = torch.cat([view.features(fact.unsqueeze(0), 2) for fact in asked])
+    torch.testing.assert_close(whole, alone)
+    assert whole.shape == (len(asked), len(view.columns))
+    assert len(view.columns) == 3 * len(SIDES)
+
+
+def test_systems_of_a_fold_know_nothing_of_it(view: PathView) -> None:
+    for fold, system in enumerate(view.systems):
+        assert isinstance(system, PathModel)
+        facts = view.index.facts()
+        assert torch.equal(system.stored.contains(facts), view.fold != fold)
+
+
+# The audit by paths
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Path]:
+    out = tmp_path_factory.mktemp("paths") / "audit"
+    found = audit(sample(), AuditSettings(recipe="path", **ASKED), FAST_PATH, out=out)
+    found.write(out)
+    return found, out
+
+
+def test_an_audit_by_paths_trains_once(done: tuple[Audit, Path]) -> None:
+    found, out = done
+    assert [view.name for view in found.crossfit.views] == ["path"]
+    assert (out / "path" / "model.safetensors").is_file()
+    assert not (out / "folds").exists()
+    assert len(found.collected.facts) == len(sample().index())
+    assert found.crossfit.collected.features.isfinite().all()
+    assert len(found.missing)
+
+
+def test_an_audit_by_paths_goes_on_where_it_stopped(done: tuple[Audit, Path]) -> None:
+    found, out = done
+    stamp = (out / "path" / "model.safetensors").stat().st_mtime_ns
+    again = audit(sample(), AuditSettings(recipe="path", **ASKED), FAST_PATH, out=out)
+    assert (out / "path" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert (again.collected.score == found.collected.score).all()
+
+
+def test_explain_finds_the_system_of_an_audit_by_paths(done: tuple[Audit, Path]) -> None:
+    found, out = done
+    row = found.suspects.to_pylist()[0]
+    fact = (row["head"], row["relation"], row["tail"])
+    told = npugraph.explain(out, *fact, device="cpu")
+    assert told.probability == pytest.approx(row["probability"])
+    assert found.explain(fact).probability == pytest.approx(row["probability"])
+
+
+def test_recipes_with_paths_have_no_view_embedding() -> None:
+    with pytest.raises(SettingsError, match="path has no entity vectors, so it gives no view"):
+        AuditSettings(recipe="path", views=("embedding", "path"))
+
+
+def test_both_views_stand_side_by_side() -> None:
+    settings = AuditSettings(views=("embedding", "path"), **ASKED)
+    found = audit(sample(), settings, {"d": 8, "epochs": 2, "device": "cpu"})
+    columns = found.crossfit.collected.columns
+    assert columns[0] == "embedding.score_tail"
+    assert columns[-1] == "path.new_head"
+    assert found.crossfit.collected.features.shape == (len(found.collected.facts), len(columns))
