@@ -1,0 +1,39 @@
+"""What answers of reviewers say: recalibrated probabilities, and the share of wrong facts.
+
+Functions of plain arrays. ``recalibrate`` learns from every answer how probable each fact is;
+``share`` gives the share of wrong facts by the answers that were drawn at random, whatever
+the probabilities are worth; ``design`` draws facts so that few answers tell that share.
+"""
+
+from __future__ import annotations
+
+from npugraph.auditing.statistics.answers.check import Check, check_answers
+from npugraph.auditing.statistics.answers.design import SequentialDraw, enough_answers
+from npugraph.auditing.statistics.answers.recalibrate import (
+    CHOSEN,
+    LEAST_ANSWERS,
+    RANDOM,
+    UNKNOWN,
+    Answered,
+    Predictors,
+    Recalibrated,
+    recalibrate,
+)
+from npugraph.auditing.statistics.answers.share import drawn_share, random_share
+
+__all__ = [
+    "CHOSEN",
+    "LEAST_ANSWERS",
+    "RANDOM",
+    "UNKNOWN",
+    "Answered",
+    "Check",
+    "Predictors",
+    "Recalibrated",
+    "SequentialDraw",
+    "check_answers",
+    "drawn_share",
+    "enough_answers",
+    "random_share",
+    "recalibrate",
+]
