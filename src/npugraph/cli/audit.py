@@ -65,7 +65,7 @@ ViewsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="Kinds of evidence: embedding, path. By default those that suit the graph.",
+        help="Kinds of evidence: embedding, path, names. By default those that suit the graph.",
         show_default=False,
     ),
 ]

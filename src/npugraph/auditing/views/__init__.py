@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from npugraph.auditing.settings import ViewName
 from npugraph.auditing.views.base import Ranking, View, ViewInputs
 from npugraph.auditing.views.embedding import embedding_view
+from npugraph.auditing.views.names import names_view
 from npugraph.auditing.views.path import path_view
 
 __all__ = ["VIEWS", "Ranking", "View", "ViewInputs", "build_views"]
 
 VIEWS: Mapping[ViewName, Callable[[ViewInputs], View]] = {
     "embedding": embedding_view,
+    "names": names_view,
     "path": path_view,
 }
 
