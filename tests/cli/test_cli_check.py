@@ -83,6 +83,23 @@ def test_a_file_is_not_replaced_without_being_told(tmp_path: Path) -> None:
     assert out.read_text(encoding="utf-8") == GOLDEN
 
 
+def test_rules_and_types_from_files(tmp_path: Path) -> None:
+    facts, rules, types = write_facts(tmp_path), tmp_path / "rules.toml", tmp_path / "types.tsv"
+    rules.write_text('[relation.in]\nrange = "continent"\none_tail = true\n')
+    names = [*(f"Continent {i}" for i in range(5)), "The Gambia"]
+    kinds = [*["continent"] * 5, "country"]
+    types.write_text("".join(f"{n}\t{k}\n" for n, k in zip(names, kinds, strict=True)))
+    words = ["check", str(facts), "--rules", str(rules), "--types", str(types), "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["issues"]["rule"] == 2
+    assert [row["sentence"] for row in found["examples"][:2]] == [
+        "A rule: a tail of in is continent; The Gambia is country.",
+        "A rule: in has one tail per head; also stored: The Gambia, in, Continent 0.",
+    ]
+
+
 def test_types_that_cannot_be_read(tmp_path: Path) -> None:
     types = tmp_path / "types.tsv"
     types.write_text("Rome\tcity\nItaly\n")

@@ -50,6 +50,7 @@ def write_inputs(folder: Path) -> None:
     more = [f"{line[:-1]}\t0.9\t{int(i > 5)}\n" for i, line in enumerate(lines)]
     header = "head\trelation\ttail\tconfidence\tlabel\n"
     (folder / "labelled.tsv").write_text(header + "".join(more), encoding="utf-8")
+    (folder / "rules.toml").write_text("[relation.r0]\none_tail = true\n", encoding="utf-8")
     (folder / "log.tsv").write_text("user\titem\ttag\nu\ti\tt\n", encoding="utf-8")
     (folder / "one.toml").write_text(PLAN.replace("GRAPH", str(folder / "facts.tsv")))
 
@@ -71,7 +72,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("predict", place / "run", "--head", "a1", "--relation", "r1"),
         ("score", place / "npu", facts, "--out", place / "score" / "scored.tsv"),
         ("audit", facts, "--out", place / "audit", *AUDIT, "--beta", "0.8"),
-        ("audit", labelled, "--out", place / "audit-labelled" / "audit", *AUDIT),
+        ("audit", labelled, "--out", place / "audit-labelled" / "audit", *AUDIT,
+         "--rules", place / "rules.toml"),
         ("audit", "--out", place / "demo" / "audit", *AUDIT),
         ("audit", "--show-settings"),
         ("explain", place / "audit", "a1", "r1", "b3", "--device", "cpu"),

@@ -16,7 +16,7 @@ from torch import Tensor
 from npugraph.arrays import first_of_each
 from npugraph.auditing.corrections import better_alternatives, correction
 from npugraph.auditing.folds import Labelled
-from npugraph.auditing.issues import Issues, find_issues
+from npugraph.auditing.issues import Issues
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.settings import AuditSettings
@@ -140,6 +140,7 @@ class Findings:
         proposed: judgement of the proposed missing facts.
         protected: bool [n], distinct collected facts that must not be suspected.
         labelled: what the labels of the input say.
+        issues: what breaks the regularities of the graph, found without a model.
         missing_share: share of the true facts that are not stored, or None where it cannot be told.
         wrong_end: ``head`` or ``tail`` where most wrong facts are wrong there; None where they are
             not, or where it was not told from the graph that there are any.
@@ -157,6 +158,7 @@ class Findings:
     proposed: Judgement
     protected: NDArray[np.bool_]
     labelled: Labelled
+    issues: Issues
     missing_share: Interval | None = None
     wrong_end: str | None = None
     chosen: Tried = ()
@@ -279,11 +281,6 @@ class Findings:
     def taken_out(self) -> NDArray[np.bool_]:
         """Which input rows [n] cleaning takes out."""
         return np.isin(self.place, self.quarantine_rows) | (self.place < 0)
-
-    @cached_property
-    def issues(self) -> Issues:
-        """What breaks the regularities of the graph, found without a model: as in issues.tsv."""
-        return find_issues(self.graph)
 
     @cached_property
     def rules(self) -> RuleSet:

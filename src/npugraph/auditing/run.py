@@ -14,6 +14,7 @@ from torch import Tensor
 from npugraph.auditing.begun import begin
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, labelled_facts, make_folds
+from npugraph.auditing.issues import find_issues
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
 from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
@@ -78,6 +79,7 @@ def audit(
     changes: Mapping[str, Any] | None = None,
     *,
     protected: Any = None,
+    constraints: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     stage: Stage | None = None,
 ) -> Audit:
@@ -90,12 +92,14 @@ def audit(
         changes: settings of the recipe that differ from those that suit the graph's size.
         protected: facts that are known to be right and are never suspected: ids [m, 3], or what
             load_graph takes.
+        constraints: files of ``types``, ``rules`` and ``shapes``, as find_issues takes them.
         out: a folder for the systems, one run per fold; an interrupted audit goes on from there.
         stage: called with the name of each stage and its progress.
     """
     asked, say = as_settings(AuditSettings, settings), _teller(stage)
     out = None if out is None else as_path(out, "the folder of the audit")
     whole = load_graph(graph)
+    issues = find_issues(whole, **(constraints or {}))
     labelled = labelled_facts(whole)
     judged = judged_graph(whole, labelled, asked)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
@@ -125,6 +129,7 @@ def audit(
         proposed=proposed,
         protected=mask,
         labelled=labelled,
+        issues=issues,
         missing_share=missing_share,
         wrong_end=_told_end(model, asked),
         chosen=tried,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from npugraph.cli.check import RulesOption, ShapesOption, TypesOption
 from npugraph.cli.common import (
     ColumnsOption,
     DelimiterOption,
@@ -90,6 +91,9 @@ def audit(
     budget: BudgetOption = None,
     target_precision: PrecisionOption = None,
     protect: ProtectOption = None,
+    types: TypesOption = None,
+    rules: RulesOption = None,
+    shapes: ShapesOption = None,
     beta: BetaOption = None,
     alpha: AlphaOption = None,
     assignments: AuditSetOption = None,
@@ -137,7 +141,8 @@ def audit(
         else:
             whole = load_graph(graph, header, columns, delimiter)
         guarded = None if protect is None else _read_facts(whole, protect)
-        found = _run(whole, settings, changes, guarded, folder, overwrite)
+        told = {"types": types, "rules": rules, "shapes": shapes}
+        found = _run(whole, settings, changes, guarded, told, folder, overwrite)
         result = _write(found, truth, folder)
     emit("audit", result, as_json, lambda: _show(found, result, folder))
 
@@ -197,6 +202,7 @@ def _run(
     settings: AuditSettings,
     changes: dict[str, str],
     protected: Tensor | None,
+    constraints: dict[str, Path | None],
     out: Path,
     overwrite: bool,
 ) -> Audit:
@@ -213,7 +219,15 @@ def _run(
                     clear_folder(out, "audit")
             show(name, progress)
 
-        return run(graph, settings, changes, protected=protected, out=out, stage=stage)
+        return run(
+            graph,
+            settings,
+            changes,
+            protected=protected,
+            constraints=constraints,
+            out=out,
+            stage=stage,
+        )
 
 
 def _has_kept(out: Path) -> bool:

@@ -26,6 +26,13 @@ TypesOption = Annotated[
     Path | None,
     typer.Option(help="A file with the columns entity and type; without it, types are learned."),
 ]
+RulesOption = Annotated[
+    Path | None,
+    typer.Option(help="A TOML file of what must hold of a relation: domain, one_tail, ..."),
+]
+ShapesOption = Annotated[
+    Path | None, typer.Option(help="A Turtle file of SHACL shapes; needs pySHACL.")
+]
 
 
 def check(
@@ -34,6 +41,8 @@ def check(
         Path | None, typer.Option(help="The file for all issues: .tsv, .csv or .parquet.")
     ] = None,
     types: TypesOption = None,
+    rules: RulesOption = None,
+    shapes: ShapesOption = None,
     examples: Annotated[int, typer.Option(help="Examples of each kind to show.", min=0)] = 3,
     overwrite: OverwriteOption = False,
     header: HeaderOption = None,
@@ -48,15 +57,14 @@ def check(
 
     Example: npugraph check facts.tsv --out issues.tsv
     """
-    from npugraph.auditing.issues import find_issues, read_types
+    from npugraph.auditing.issues import find_issues
     from npugraph.data.io import check_format, write_table
 
     if out is not None:
         check_format(out)
         check_file(out, overwrite)
-    known = None if types is None else read_types(types)
     whole = load_graph(graph, header, columns, delimiter)
-    found = find_issues(whole, types=known)
+    found = find_issues(whole, types=types, rules=rules, shapes=shapes)
     if out is not None:
         write_table(found.table, out, header=True)
     result = {

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from auditing.issues.odd_graphs import Fact, about, found, people
-from npugraph.auditing.issues import CHECKS, read_types
+from npugraph.auditing.issues import CHECKS
 from npugraph.auditing.issues.kinds import RDF_TYPE
+from npugraph.auditing.issues.told import read_types
 from npugraph.data.io import read_graph
 from npugraph.data.sources import load_graph
 from npugraph.errors import DataError
@@ -203,8 +204,10 @@ def test_numbers_that_are_names_are_no_values() -> None:
 def test_literals_of_rdf_count(tmp_path: Path) -> None:
     lines = [f'<http://x/p{i}> <http://x/born> "{1900 + i % 80}-01-01" .' for i in range(90)]
     lines += [f"<http://x/p{i}> <http://x/in> <http://x/t{i % 9}> ." for i in range(90)]
-    lines += [f'<http://x/p{i}> <http://x/name> "P {i}"@{lang} .' for i in range(90) for lang in ("en", "de")]  # fmt: skip  # noqa: E501
-    lines += ['<http://x/p7> <http://x/born> "1850-01-01" .', '<http://x/p8> <http://x/name> "Q\\nR"@en .']  # fmt: skip  # noqa: E501
+    for lang in ("en", "de"):
+        lines += [f'<http://x/p{i}> <http://x/name> "P {i}"@{lang} .' for i in range(90)]
+    lines.append('<http://x/p7> <http://x/born> "1850-01-01" .')
+    lines.append('<http://x/p8> <http://x/name> "Q\\nR"@en .')
     path = tmp_path / "g.nt"
     path.write_text("\n".join(lines) + "\n")
     issues = found(read_graph(path))

@@ -9,6 +9,5 @@ An issue is a reason to look, never a verdict.
 from __future__ import annotations
 
 from npugraph.auditing.issues.find import CHECKS, Check, Issues, find_issues
-from npugraph.auditing.issues.types import read_types
 
-__all__ = ["CHECKS", "Check", "Issues", "find_issues", "read_types"]
+__all__ = ["CHECKS", "Check", "Issues", "find_issues"]

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from npugraph.arrays import Ints
 from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong, text
 
 
@@ -26,15 +27,13 @@ def self_loops(facts: Facts) -> pa.Table:
 
 def both_ways(facts: Facts) -> pa.Table:
     """Return pairs of facts that are each other's reverse, of relations that go one way only."""
-    back = reverse_places(facts)
-    straight = facts.head != facts.tail
-    double = facts.by_relation((back >= 0) & straight) // 2
-    pairs = facts.by_relation(straight) - double
+    later, back = later_reverses(facts)
+    double = np.bincount(facts.relation[later], minlength=facts.num_relations)
+    pairs = facts.by_relation(facts.head != facts.tail) - double
     score = regular(pairs - double, pairs - 1)
-    # Of the two facts, the one that was stored later is listed.
-    later = (back >= 0) & straight & (facts.first > facts.first[back])
-    rows = np.flatnonzero(later & strong(pairs - double, pairs - 1)[facts.relation])
-    names, others = facts.names(rows), facts.names(back[rows])
+    chosen = strong(pairs - double, pairs - 1)[facts.relation[later]]
+    rows, back = later[chosen], back[chosen]
+    names, others = facts.names(rows), facts.names(back)
     labels = facts.graph.relations
     sentences = [
         f"{pairs[r] - double[r]:,} of the {pairs[r] - 1:,} other pairs of {short(labels.label(r))} "
@@ -45,7 +44,9 @@ def both_ways(facts: Facts) -> pa.Table:
     return listed("both-ways", score[facts.relation[rows]], sentences, **names, other=other)
 
 
-def reverse_places(facts: Facts) -> np.ndarray:
-    """Return where the reverse of each fact stands among the facts, -1 if nowhere: int64 [n]."""
+def later_reverses(facts: Facts) -> tuple[Ints, Ints]:
+    """Return facts whose reverse was stored before, and that reverse: places [k] and [k]."""
     turned = np.stack([facts.tail, facts.relation, facts.head], axis=1)
-    return facts.graph.index().places(torch.from_numpy(turned)).numpy()
+    back = facts.graph.index().places(torch.from_numpy(turned)).numpy()
+    rows = np.flatnonzero((back >= 0) & (facts.first > facts.first[back]))
+    return rows, back[rows]

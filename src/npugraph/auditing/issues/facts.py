@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from npugraph.arrays import Floats, Ints
 from npugraph.auditing.issues.literals import DATE, NUMBER, Bools, Values
+from npugraph.auditing.issues.told import Told
 from npugraph.graph import KnowledgeGraph, Side
 from npugraph.names import shorten
 from npugraph.rules import wilson_lower
@@ -35,7 +36,7 @@ class Facts:
         head: int64 [n]; ``relation`` and ``tail`` likewise.
         first: int64 [n], where each fact first stands in the input, from 0.
         place: int64 [m], which distinct fact each input row is.
-        types: columns entity and type, where the user gives them.
+        told: what the user says about the graph.
     """
 
     graph: KnowledgeGraph
@@ -44,10 +45,10 @@ class Facts:
     tail: Ints
     first: Ints
     place: Ints
-    types: pa.Table | None = None
+    told: Told = field(default_factory=lambda: Told())
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, types: pa.Table | None = None) -> Facts:
+    def of(cls, graph: KnowledgeGraph, told: Told | None = None) -> Facts:
         """Prepare a graph."""
         index = graph.index()
         head, relation, tail = np.ascontiguousarray(index.facts().numpy().T)
@@ -55,7 +56,7 @@ class Facts:
         first = np.full(len(head), len(place), np.int64)
         # From the last row to the first: the earliest place stays.
         first[place[::-1]] = np.arange(len(place))[::-1]
-        return cls(graph, head, relation, tail, first, place, types)
+        return cls(graph, head, relation, tail, first, place, told or Told())
 
     def __len__(self) -> int:
         return len(self.head)

@@ -20,9 +20,11 @@ from npugraph.auditing.issues.repeats import (
     single_facts,
     twin_relations,
 )
+from npugraph.auditing.issues.rules import rule_violations
 from npugraph.auditing.issues.second import second_heads, second_tails
+from npugraph.auditing.issues.shapes import shape_violations
 from npugraph.auditing.issues.spelling import spellings
-from npugraph.auditing.issues.types import read_types
+from npugraph.auditing.issues.told import Told
 from npugraph.auditing.issues.values import odd_values, out_of_order, second_values
 from npugraph.data.sources import GraphLike, load_graph
 from npugraph.display import Shown
@@ -54,6 +56,8 @@ class Check:
 
 # In the order in which they are shown.
 CHECKS = (
+    Check("rule", "Facts that break a rule you gave", rule_violations),
+    Check("shape", "What breaks a shape you gave", shape_violations),
     Check("spelling", "Names that differ in form only", spellings),
     Check("self-loop", "Facts from an entity to itself", self_loops, once=True),
     Check("both-ways", "Both directions of a relation that goes one way", both_ways, once=True),
@@ -122,28 +126,32 @@ class Issues(Shown):
 
 def _about(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names a row is about: a fact, or the two names that are much the same."""
-    names = [row[name] for name in ("head", "relation", "tail") if row[name] is not None]
-    return tuple(names) if len(names) == 3 else (*names, row["other"])
+    names = [row[name] for name in ("head", "relation", "tail", "other") if row[name] is not None]
+    return tuple(names[:3]) if row["tail"] is not None else tuple(names)
 
 
-def find_issues(graph: GraphLike, *, types: Any = None) -> Issues:
+def find_issues(
+    graph: GraphLike, *, types: Any = None, rules: Any = None, shapes: Any = None
+) -> Issues:
     """Find what breaks the regularities of a graph; no model is trained.
 
     Args:
         graph: what load_graph takes.
         types: a file or an Arrow table with the columns entity and type; without it, facts of
             rdf:type, or kinds learned from the graph.
+        rules: a TOML file of what must hold of a relation: docs/issues.md.
+        shapes: a file of SHACL shapes, in Turtle; needs pySHACL.
 
     >>> found = find_issues([("Rome", "capital_of", "Italy"), (" Rome", "in", "Italy")])
     >>> found.counts["spelling"], found.table["other"].to_pylist()
     (1, ['Rome'])
     """
+    told = Told.read(types, rules, shapes)
     whole = load_graph(graph)
     if whole.label is not None:
         # What is known to be wrong needs no look.
         whole = whole.select(whole.label != 0)
-    known = types if types is None or isinstance(types, pa.Table) else read_types(types)
-    facts = Facts.of(whole, known)
+    facts = Facts.of(whole, told)
     said_before = facts.graph.relations.labels.filter(pa.array(echoes(facts)))
     tables = []
     for check in CHECKS:

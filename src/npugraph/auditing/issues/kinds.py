@@ -89,7 +89,7 @@ def type_conflicts(facts: Facts) -> pa.Table:
 
 def known_types(facts: Facts) -> tuple[sparse.csr_array, pa.Array] | None:
     """Return which entity is of which type, bool [E, T], and the types' names."""
-    labels, types = facts.graph.entities.labels, facts.types
+    labels, types = facts.graph.entities.labels, facts.told.types
     if types is None:
         typed = is_type(facts)[facts.relation]
         rows, names = facts.head[typed], labels.take(pa.array(facts.tail[typed]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,14 @@ class Values:
             low,
             high,
         )
+
+    @cached_property
+    def group(self) -> Ints:
+        """The first record with the same entity, relation and language as each: int64 [n]."""
+        pair = self.entity * len(self.relations) + self.relation
+        key = pair * (self.language.max() + 1) + self.language
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        return first[place]
 
     def names(self, rows: Ints) -> dict[str, pa.Array]:
         """Return the columns head, relation, tail of records [k]."""

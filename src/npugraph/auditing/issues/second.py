@@ -25,25 +25,18 @@ def second_heads(facts: Facts) -> pa.Table:
 
 
 def _second(facts: Facts, side: Side) -> pa.Table:
-    """Return the facts that give an entity another value on one side.
-
-    The value that was stored first is the one they are compared with.
-    """
+    """Return the facts that give an entity another value on one side."""
     entity = facts.end(OTHER[side])
-    # Facts with the same entity and relation side by side, in the order of the input.
-    order = np.lexsort((facts.first, facts.relation, entity))
-    key = (entity * facts.num_relations + facts.relation)[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    sizes = np.diff(np.append(starts, len(key)))
-    relation = facts.relation[order][starts]
+    key = entity * facts.num_relations + facts.relation
+    groups_of, sizes = np.unique(key, return_counts=True)
+    relation = groups_of % facts.num_relations
     groups = np.bincount(relation, minlength=facts.num_relations)
     single = np.bincount(relation[sizes == 1], minlength=facts.num_relations)
     score = regular(single, groups - 1)
     one = strong(single, groups - 1) & ~facts.valued & ~_by_chance(facts, entity, relation, sizes)
-    later = np.ones(len(key), bool)
-    later[starts] = False
-    chosen = later & one[facts.relation[order]]
-    rows, firsts = order[chosen], order[np.repeat(starts, sizes)][chosen]
+    rows, firsts = further(facts, side)
+    chosen = one[facts.relation[rows]]
+    rows, firsts = rows[chosen], firsts[chosen]
     names = facts.names(rows)
     values = facts.names(firsts)[side]
     entities, labels = names[OTHER[side]].to_pylist(), facts.graph.relations
@@ -56,6 +49,24 @@ def _second(facts: Facts, side: Side) -> pa.Table:
     ]
     kind = f"second-{side}"
     return listed(kind, score[facts.relation[rows]], sentences, **names, other=values)
+
+
+def further(facts: Facts, side: Side) -> tuple[Ints, Ints]:
+    """Return facts that give an entity another value on one side, and the one stored first.
+
+    Both are places [k]; ``side`` is where the value stands.
+    """
+    entity = facts.end(OTHER[side])
+    # Facts with the same entity and relation side by side, in the order of the input.
+    order = np.lexsort((facts.first, facts.relation, entity))
+    key = (entity * facts.num_relations + facts.relation)[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    first = order[np.repeat(starts, np.diff(np.append(starts, len(key))))]
+    later = first != order
+    rows = np.sort(order[later])
+    place = np.empty(len(order), np.int64)
+    place[order] = first
+    return rows, place[rows]
 
 
 def _by_chance(facts: Facts, entity: Ints, relation: Ints, sizes: Ints) -> Bools:

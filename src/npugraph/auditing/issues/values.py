@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from npugraph.arrays import Ints
 from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong
 from npugraph.auditing.issues.literals import DATES, NUMBERS, TEXTS, Values
 from npugraph.names import shorten
@@ -16,28 +17,18 @@ SORTS = {DATES: "a date", NUMBERS: "a number"}
 
 
 def second_values(facts: Facts) -> pa.Table:
-    """Return further values of an entity, of relations that have one value per entity.
-
-    Texts in several languages are no second values, nor are a year and a day of that year.
-    """
+    """Return further values of an entity, of relations that have one value per entity."""
     values = facts.values
     if values is None:
         return listed("second-value", [], [])
+    rows, firsts = further_values(values)
     count = len(values.relations)
-    key = (values.entity * count + values.relation) * (values.language.max() + 1) + values.language
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    sizes = np.diff(np.append(starts, len(order)))
-    first = np.empty(len(order), np.int64)
-    first[order] = order[np.repeat(starts, sizes)]
-    agrees = (values.low <= values.high[first]) & (values.low[first] <= values.high)
-    again = ~agrees & (first != np.arange(len(first)))
-    groups = np.bincount(values.relation[order[starts]], minlength=count)
-    broken = np.unique(first[again])
-    single = groups - np.bincount(values.relation[broken], minlength=count)
+    groups = np.bincount(values.relation[np.unique(values.group)], minlength=count)
+    single = groups - np.bincount(values.relation[np.unique(firsts)], minlength=count)
     score = regular(single, groups - 1)
-    rows = np.flatnonzero(again & strong(single, groups - 1)[values.relation])
-    names, other = values.names(rows), values.value.take(pa.array(first[rows]))
+    chosen = strong(single, groups - 1)[values.relation[rows]]
+    rows, firsts = rows[chosen], firsts[chosen]
+    names, other = values.names(rows), values.value.take(pa.array(firsts))
     sentences = [
         f"{single[r]:,} of the {groups[r] - 1:,} others that have {short(name)} have one value; "
         f"{short(entity)} also has {short(value)}."
@@ -50,6 +41,17 @@ def second_values(facts: Facts) -> pa.Table:
         )
     ]
     return listed("second-value", score[values.relation[rows]], sentences, **names, other=other)
+
+
+def further_values(values: Values) -> tuple[Ints, Ints]:
+    """Return records that give an entity another value, and the first one: places [k] and [k].
+
+    Texts in several languages are no second values, nor are a year and a day of that year.
+    """
+    first = values.group
+    agrees = (values.low <= values.high[first]) & (values.low[first] <= values.high)
+    rows = np.flatnonzero(~agrees & (first != np.arange(len(first))))
+    return rows, first[rows]
 
 
 def odd_values(facts: Facts) -> pa.Table:
