@@ -13,6 +13,7 @@ import typer
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from npugraph.auditing.issues import CHECKS
 from npugraph.cli import app
 from npugraph.cli.output import AUDIT_FILES, PERTURB_FILES, RUN_FILES, TUNE_FILES
 from npugraph.version import __version__
@@ -134,6 +135,14 @@ def test_every_command_has_a_schema() -> None:
         "fit.settings",
         "audit.settings",
     }
+
+
+def test_every_kind_of_issue_is_named() -> None:
+    kinds = [check.kind for check in CHECKS]
+    for folder in ("audit", "check"):
+        assert FILES[folder, "issues.tsv"]["properties"]["kind"]["enum"] == kinds
+    examples = COMMANDS["check"]["properties"]["examples"]["items"]
+    assert examples["properties"]["kind"]["enum"] == kinds
 
 
 def test_what_is_printed(written: tuple[Path, list[dict[str, Any]]]) -> None:

@@ -23,7 +23,7 @@ from npugraph.recipes.origin import (
     split_path,
     unknown_recipe,
 )
-from npugraph.recipes.path import NPUGRAPH_PLUS, PATH
+from npugraph.recipes.path import NPUGRAPH_PATH, NPUGRAPH_PLUS, PATH
 from npugraph.recipes.puda import PUDA
 from npugraph.recipes.random import RANDOM
 from npugraph.recipes.rgcn import RGCN
@@ -52,6 +52,7 @@ RECIPES: dict[str, Recipe] = {
         *VARIANTS,
         COMPLEX_N3,
         PATH,
+        NPUGRAPH_PATH,
         NPUGRAPH_PLUS,
         INVERSE_RULE,
         RANDOM,

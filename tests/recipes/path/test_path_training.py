@@ -80,7 +80,7 @@ def test_the_items_of_an_epoch_follow_from_its_number() -> None:
 def hidden(made: PathTraining, fact: list[int]) -> list[list[int]]:
     """Return the facts without edges while one fact is asked."""
     place = made.system.stored.places(torch.tensor([fact]))
-    weight = made._weights(place.unsqueeze(0), rng())
+    weight = made.weights(place.unsqueeze(0), rng())
     gone = made.system.edges.fact[weight == 0]
     assert torch.equal(gone.sort().values, gone.unique().repeat_interleave(2))
     return made.facts[gone.unique()].tolist()
@@ -90,7 +90,7 @@ def test_the_own_edges_of_a_batch_are_hidden() -> None:
     assert hidden(training(), [0, 0, 1]) == [[0, 0, 1]]
     backwards = training()
     place = backwards.system.stored.places(torch.tensor([[2, 1, 3]])) + len(FACTS)
-    weight = backwards._weights(place.unsqueeze(0), rng())
+    weight = backwards.weights(place.unsqueeze(0), rng())
     assert backwards.facts[backwards.system.edges.fact[weight == 0]].tolist() == [[2, 1, 3]] * 2
 
 
@@ -106,7 +106,7 @@ def test_a_share_of_the_facts_loses_all_edges_between_the_ends() -> None:
     rows = torch.arange(len(made.facts)).unsqueeze(1)
     # Every pair of this graph has a fact and its reverse, or is alone in train.
     counts = [
-        int((made._weights(rows[i : i + 1], rng(i)) == 0).sum()) // 2 for i in range(len(rows))
+        int((made.weights(rows[i : i + 1], rng(i)) == 0).sum()) // 2 for i in range(len(rows))
     ]
     alone = torch.bincount(made.pair)[made.pair] == 1
     twins = [count for count, single in zip(counts, alone.tolist(), strict=True) if not single]
@@ -116,7 +116,7 @@ def test_a_share_of_the_facts_loses_all_edges_between_the_ends() -> None:
 
 def test_a_share_of_the_edges_is_dropped() -> None:
     made = build(PathSettings(edge_dropout=0.25), groups().train)
-    weight = made._weights(torch.tensor([[0]]), rng())
+    weight = made.weights(torch.tensor([[0]]), rng())
     assert set(weight.unique().tolist()) == {0.0, 1.0}
     assert 0.2 < (weight == 0).float().mean() < 0.3
 
@@ -127,7 +127,7 @@ def test_the_loss_is_a_softmax_over_what_is_not_known(answers: int) -> None:
     made.double().train()
     rows = torch.arange(made.num_items())[:5]
     items, asked = made.items[rows], both_ways(made.facts, RELATIONS)
-    weight = made._weights(torch.where(items >= 0, items, items[:, :1]), rng())
+    weight = made.weights(torch.where(items >= 0, items, items[:, :1]), rng())
     losses = []
     for item in items:
         for fact in item[item >= 0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -34,6 +35,31 @@ def of_epoch(epoch: int, count: int, whole: int, a_pass: Callable[[int], Tensor]
     first, last = begin // whole, (begin + count - 1) // whole
     passes = torch.cat([a_pass(number) for number in range(first, last + 1)])
     return passes[begin - first * whole :][:count]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of a batch, each with some of its facts.
+
+    Attributes:
+        items: rows of the facts in both directions, int64 [b, answers].
+        there: False where an item has no further fact, bool [b, answers].
+        start, query: the questions, int64 [b] each.
+        answer: the facts' own answers, int64 [b, answers].
+        known: which entities are stored answers, bool [b, E].
+    """
+
+    items: Tensor
+    there: Tensor
+    start: Tensor
+    query: Tensor
+    answer: Tensor
+    known: Tensor
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Return ``-log(e^s / (e^s + sum of e^s' over new s'))`` of each fact: [b, answers]."""
+        others = scores.masked_fill(self.known, NOT_THERE).logsumexp(1, keepdim=True)
+        return softplus(others - scores.gather(1, self.answer))
 
 
 class PathTraining(Training):
@@ -118,32 +144,35 @@ class PathTraining(Training):
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the mean over the facts of ``-log(e^s / (e^s + sum of e^s' over new s'))``."""
+        asked = self.ask(rows)
+        scores = self.system(asked.start, asked.query, self.weights(asked.items, rng))
+        return (asked.softmax(scores) * asked.there).sum() / asked.there.sum()
+
+    def ask(self, rows: Tensor) -> Asked:
+        """Return the questions of a batch, given as numbers [b] of items."""
         items = self.items[rows]
         there = items >= 0
         items = torch.where(there, items, items[:, :1])
         start, query = self.asked[items[:, 0], :2].unbind(1)
-        answer = self.asked[items, 2]
-        scores = self.system(start, query, self._weights(items, rng))
         # On a GPU nothing waits for the number of answers; on a CPU it is there at once.
         most = self.most_answers[len(rows) - 1] if rows.is_cuda else None
         known = self.system.known.mask(start, query, most)
-        others = scores.masked_fill(known, NOT_THERE).logsumexp(1, keepdim=True)
-        losses = softplus(others - scores.gather(1, answer))
-        return (losses * there).sum() / there.sum()
+        return Asked(items, there, start, query, self.asked[items, 2], known)
 
-    def _weights(self, items: Tensor, rng: torch.Generator) -> Tensor:
+    def weights(self, items: Tensor, rng: torch.Generator) -> Tensor:
         """Return the weight of every edge while these items [b, answers] are asked."""
         own = items.flatten() % len(self.facts)
-        hidden = torch.zeros(len(self.facts), dtype=torch.bool, device=own.device)
+        hidden = torch.zeros(len(self.pair), dtype=torch.bool, device=own.device)
         if self.hide_pair_share > 0:
             chosen = torch.rand(len(own), generator=rng, device=own.device) < self.hide_pair_share
             none = len(self.system.pairs)
-            pairs = torch.zeros(none + 1, dtype=torch.bool, device=own.device)
+            # The last number is for pairs that no stored fact links; they stay.
+            pairs = torch.zeros(none + 2, dtype=torch.bool, device=own.device)
             pairs.index_fill_(0, torch.where(chosen, self.pair[own], none), True)
             hidden = pairs[self.pair]
         hidden.index_fill_(0, own, True)
-        weight = (~hidden)[self.system.edges.fact]
+        weight = self.system.edge_weights(~hidden)
         if self.edge_dropout > 0:
             kept = torch.rand(len(weight), generator=rng, device=own.device) >= self.edge_dropout
-            weight = weight & kept
-        return weight.float()
+            weight = weight * kept
+        return weight

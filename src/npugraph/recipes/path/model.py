@@ -191,17 +191,9 @@ class PathModel(Model):
 
     def on_graph(self, train: KnowledgeGraph) -> PathModel:
         """Return a model with the same weights and the facts of another graph as its edges."""
-        made = PathModel(
-            train.facts,
-            train.num_entities,
-            self.num_relations,
-            d=self.d,
-            layers=len(self.layers),
-            group_size=self.group_size,
-            half=self.half_states,
-            deterministic=self.deterministic,
-        )
-        made.load_state_dict(self.state_dict())
+        made = self._like(train)
+        # What was learned of facts stays behind with these.
+        made.load_state_dict({**made.state_dict(), **dict(self.named_parameters())})
         return made.to(self.device).train(self.training)
 
     def regroup(self, order: Tensor) -> None:
@@ -214,6 +206,20 @@ class PathModel(Model):
     def _groups(self) -> int:
         """Return how many groups of stored facts there are."""
         return -(-len(self.stored) // self.group_size)
+
+    def _like(self, train: KnowledgeGraph) -> PathModel:
+        """Return a model of the same shape on the CPU, with the facts of another graph."""
+        return PathModel(train.facts, train.num_entities, self.num_relations, **self._shape())
+
+    def _shape(self) -> dict[str, Any]:
+        """Return the arguments that do not depend on the facts."""
+        return {
+            "d": self.d,
+            "layers": len(self.layers),
+            "group_size": self.group_size,
+            "half": self.half_states,
+            "deterministic": self.deterministic,
+        }
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
         # Behind .to() and the like: the edges go where the weights go.
@@ -231,8 +237,17 @@ class PathModel(Model):
 
     def weights_without(self, hidden: Tensor) -> Tensor:
         """Return the weights [edges] with 0 for both edges of the stored facts ``hidden`` [m]."""
-        keep = torch.ones(len(self.stored), dtype=torch.bool, device=hidden.device)
-        return keep.index_fill_(0, hidden, False)[self.edges.fact].float()
+        keep = torch.ones(self.evidence, dtype=torch.bool, device=hidden.device)
+        return self.edge_weights(keep.index_fill_(0, hidden, False))
+
+    @property
+    def evidence(self) -> int:
+        """How many facts have edges."""
+        return len(self.stored)
+
+    def edge_weights(self, keep: Tensor) -> Tensor:
+        """Return the weights [edges] where some of the facts are there: bool [evidence]."""
+        return keep[self.edges.fact].float()
 
     def forward(self, start: Tensor, query: Tensor, weight: Tensor) -> Tensor:
         """Score every entity as the answer of questions [B], with gradients: [B, E].
@@ -276,12 +291,9 @@ class PathModel(Model):
         return states
 
     def _answers(self, states: Tensor, vectors: Tensor) -> Tensor:
-        """Return the perceptron's scores [B, E]; the query's part is computed once."""
-        kind = states.dtype
-        asked = linear(vectors, self.query_part, self.hidden_bias).to(kind)
-        hidden = torch.relu(linear(states, self.state_part.to(kind)) + asked)
-        # In full precision, or answers tie; without a bias, which the softmax would not feel.
-        return linear(hidden.to(vectors.dtype), self.answer).squeeze(-1).t()
+        """Return the perceptron's scores [B, E]."""
+        weights = (self.state_part, self.query_part, self.hidden_bias, self.answer)
+        return perceptron(states, vectors, *weights)
 
     def pair_of(self, facts: Tensor) -> Tensor:
         """Return a number for the two ends of each fact [n, 3], whichever comes first: [n]."""
@@ -422,6 +434,26 @@ class PathModel(Model):
         found, counts = torch.unique(group, return_counts=True)
         for number, rows in zip(found.tolist(), torch.split(order, counts.tolist()), strict=True):
             yield self.shuffled[number::groups] if number >= 0 else self.shuffled[:0], rows
+
+
+def perceptron(
+    states: Tensor,
+    vectors: Tensor,
+    state_part: Tensor,
+    query_part: Tensor,
+    hidden_bias: Tensor,
+    answer: Tensor,
+) -> Tensor:
+    """Score the states [E, B, d] of questions with vectors [B, d]: [B, E].
+
+    The first layer is split, ``state_part @ x + query_part @ q``, so that the query's part is
+    computed once.
+    """
+    kind = states.dtype
+    asked = linear(vectors, query_part, hidden_bias).to(kind)
+    hidden = torch.relu(linear(states, state_part.to(kind)) + asked)
+    # In full precision, or answers tie; without a bias, which the softmax would not feel.
+    return linear(hidden.to(vectors.dtype), answer).squeeze(-1).t()
 
 
 def degree_scales(degree: Tensor) -> Tensor:

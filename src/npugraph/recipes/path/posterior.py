@@ -72,7 +72,7 @@ class PathPosterior:
 
     def _probability(self, judged: Judged, stored: bool) -> Floats:
         table = self.calibration.judge(self.score(judged), collected=stored)
-        found: Floats = table["probability"].to_numpy()
+        found: Floats = table["probability"].to_numpy().copy()
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
@@ -50,28 +50,28 @@ class PathSettings(TrainSettings):
 
 def build(settings: PathSettings, train: KnowledgeGraph) -> PathTraining:
     """Make the model of the paths along the training facts, and its training."""
-    system = PathModel(
-        train.facts,
-        train.num_entities,
-        train.num_relations,
-        d=settings.d,
-        layers=settings.layers,
-        group_size=settings.batch_size,
-        half=settings.precision == "bf16",
-        compiled=settings.compiled,
-        deterministic=settings.deterministic,
-        seed=settings.seed,
-    )
-    return PathTraining(
-        system,
-        train,
-        answers=settings.answers,
-        epoch_share=settings.epoch_share,
-        hide_pair_share=settings.hide_pair_share,
-        edge_dropout=settings.edge_dropout,
-        schedule=settings.schedule,
-        seed=settings.seed,
-    )
+    sizes = (train.num_entities, train.num_relations)
+    system = PathModel(train.facts, *sizes, **model_options(settings))
+    return PathTraining(system, train, **training_options(settings))
+
+
+def model_options(settings: PathSettings) -> dict[str, Any]:
+    """Return what the settings say of the model."""
+    return {
+        "d": settings.d,
+        "layers": settings.layers,
+        "group_size": settings.batch_size,
+        "half": settings.precision == "bf16",
+        "compiled": settings.compiled,
+        "deterministic": settings.deterministic,
+        "seed": settings.seed,
+    }
+
+
+def training_options(settings: PathSettings) -> dict[str, Any]:
+    """Return what the settings say of the training."""
+    names = ("answers", "epoch_share", "hide_pair_share", "edge_dropout", "schedule", "seed")
+    return {name: getattr(settings, name) for name in names}
 
 
 PATH = Recipe(
