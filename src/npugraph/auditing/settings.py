@@ -17,7 +17,7 @@ from npugraph.settings import check_ranges, make_settings, parse_value, setting
 # What the audit gives to the recipe's settings, whose fields have the same names.
 SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
-ViewName = Literal["embedding", "path", "names"]
+ViewName = Literal["embedding", "path", "roles", "names"]
 # Called with the name of each stage and what is known of its progress.
 Stage = Callable[[str, dict[str, Any]], object]
 

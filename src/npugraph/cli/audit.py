@@ -66,7 +66,7 @@ ViewsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="Kinds of evidence: embedding, path, names. By default those that suit the graph.",
+        help="Kinds of evidence: embedding, path, roles, names. By default what suits the graph.",
         show_default=False,
     ),
 ]
