@@ -94,7 +94,7 @@ def options_exist(words: list[str]) -> None:
 
 
 def write_inputs(folder: Path) -> None:
-    """Write small files under the names that the pages use: facts, edges, a log."""
+    """Write small files under the names that the pages use: facts, edges, answers, a log."""
     illnesses = ["Headache", *(f"Illness {n}" for n in range(1, 16))]
     drugs = ["Aspirin", *(f"Drug {n}" for n in range(1, 16))]
     facts = [
@@ -107,10 +107,12 @@ def write_inputs(folder: Path) -> None:
         facts += [(drug, "targets", f"Gene {i % 3}"), (illness, "involves", f"Gene {i % 3}")]
     edges = ["from,type,to", *(",".join(fact) for fact in facts)]
     seen = [f"user{i},item{j},tag{j % 3}" for i in range(40) for j in range(40)]
+    answers = ["\t".join([*fact, "true", "random"]) for fact in facts[:25]]
     files = {
         "facts.tsv": ["\t".join(fact) for fact in facts],
         "edges.csv": edges,
         "edges.tsv": ["\t".join([r, "2020", h, t]) for h, r, t in facts],
+        "answers.tsv": ["head\trelation\ttail\tanswer\tdrawn", *answers],
         "log.csv": ["user,item,tag", *seen],
     }
     for name, lines in files.items():

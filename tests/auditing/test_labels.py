@@ -11,7 +11,7 @@ import torch
 
 from audit_samples import WRONG, graph_of, people, rows
 from npugraph.auditing import Audit, AuditSettings, audit, write_audit
-from npugraph.auditing.folds import labelled_facts
+from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.page import notes, report_data, summary
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph
@@ -36,19 +36,19 @@ def found() -> Audit:
 
 def test_labels_are_divided_by_distinct_fact() -> None:
     graph = labelled()
-    known = labelled_facts(graph)
+    known = gather_answers(graph)
     assert (len(known.right), len(known.wrong), len(known.both)) == (RIGHT, len(WRONG), 0)
     assert graph.label is not None
     # The first rows stand in the graph twice: the second time they are called wrong.
     label = graph.label.clone()
     label[-4:] = 0
-    known = labelled_facts(dataclasses.replace(graph, label=label))
+    known = gather_answers(dataclasses.replace(graph, label=label))
     assert (len(known.right), len(known.wrong), len(known.both)) == (RIGHT - 4, len(WRONG), 4)
-    assert len(labelled_facts(dataclasses.replace(graph, label=None)).wrong) == 0
+    assert len(gather_answers(dataclasses.replace(graph, label=None)).wrong) == 0
 
 
 def test_known_wrong_facts_are_in_no_fold_and_no_system_saw_them(found: Audit) -> None:
-    wrong = found.labelled.wrong
+    wrong = found.answers.wrong
     assert len(wrong) == len(WRONG)
     assert not found.crossfit.folds.graph.index().contains(wrong).any()
     for fold in range(found.crossfit.folds.count):
@@ -89,8 +89,8 @@ def test_facts_labelled_right_are_never_suspected(found: Audit) -> None:
 
 def test_labels_are_told(found: Audit) -> None:
     said = " ".join(notes(found))
-    assert f"{len(WRONG)} facts are labelled 0, known to be wrong" in said
-    assert f"{RIGHT} facts are labelled 1, known to be right" in said
+    assert f"{len(WRONG)} facts are known to be wrong, by their label or an answer" in said
+    assert f"{RIGHT} facts are known to be right, by their label or an answer" in said
     assert set(notes(found)) <= set(report_data(found).warnings)
     graph = graph_of(people(12))
     every = dataclasses.replace(graph, label=torch.ones(len(graph), dtype=torch.int8))
@@ -101,8 +101,8 @@ def test_labels_are_told(found: Audit) -> None:
 
 def test_a_fact_cannot_be_both_protected_and_wrong() -> None:
     graph = labelled()
-    wrong = labelled_facts(graph).wrong
-    with pytest.raises(DataError, match="is to be protected and is labelled 0"):
+    wrong = gather_answers(graph).wrong
+    with pytest.raises(DataError, match="is to be protected and is known to be wrong"):
         audit(graph, QUICK, protected=wrong[:1])
 
 

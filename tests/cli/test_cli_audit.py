@@ -15,7 +15,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from audit_samples import rows
+from audit_samples import WRONG, rows
 from npugraph import auditing
 from npugraph.cli import app
 from npugraph.cli import audit as commands
@@ -383,3 +383,31 @@ def test_a_mistake_is_exit_code_2_and_no_traceback() -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: Say where to write the audit: --out DIR.\n"
+
+
+def test_answers_are_used_and_told(facts: Path, tmp_path: Path) -> None:
+    answers, out = tmp_path / "answers.tsv", tmp_path / "audit"
+    lines_of = ["head\trelation\ttail\tanswer\tdrawn"]
+    lines_of += ["\t".join((*row, "true", "random")) for row in rows()[:30]]
+    lines_of += ["\t".join((*WRONG[0], "false", "random")), "nobody\tknows\tperson 001\tfalse\t"]
+    answers.write_text("\n".join(lines_of) + "\n", encoding="utf-8")
+    done = npugraph("audit", facts, "--out", out, "--answers", answers, *SMALL)
+    assert "note: The probabilities were recalibrated by 31 answers." in done.stdout
+    assert "1 answers are about facts that are not stored, the first about (nobody" in done.stdout
+    assert "About 3.2% of the 198 facts are wrong (90% interval 0.5% to" in done.stdout
+    figures = json.loads((out / "audit.json").read_text(encoding="utf-8"))
+    assert figures["wrong_share_from"] == "answers"
+    assert figures["answers"]["behind_share"] == 31
+    quarantined = {tuple(row[:3]) for row in lines(out / "quarantine.tsv")}
+    assert WRONG[0] in quarantined
+    again = npugraph("audit", facts, "--out", out, "--answers", answers, *SMALL, "--json")
+    assert json.loads(again.stdout)["answers"] == figures["answers"]
+    # Other wrong facts need other trainings.
+    answers.write_text(
+        "\n".join(lines_of).replace("false\trandom", "true\trandom"), encoding="utf-8"
+    )
+    said = refusal("audit", facts, "--out", out, "--answers", answers, *SMALL)
+    assert "holds an audit that knew of other wrong facts" in said
+    answers.write_text("head\trelation\ttail\tanswer\na\tb\tc\tperhaps\n", encoding="utf-8")
+    said = refusal("audit", facts, "--out", tmp_path / "new", "--answers", answers, *SMALL)
+    assert "line 2: the answer 'perhaps' must be true, false or unsure" in said

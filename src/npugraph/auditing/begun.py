@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from npugraph.auditing.settings import AuditSettings
 from npugraph.data.io import write_text
 from npugraph.errors import RunError, writing
@@ -18,16 +20,22 @@ TRAINING = ("recipe", "folds", "search", "self_test", "device", "seed")
 
 
 def begin(
-    out: Path, graph: KnowledgeGraph, settings: AuditSettings, changes: Mapping[str, Any]
+    out: Path,
+    graph: KnowledgeGraph,
+    settings: AuditSettings,
+    changes: Mapping[str, Any],
+    known_wrong: Tensor,
 ) -> None:
     """Remember in ``out`` what an audit is of; refuse a folder that holds another one.
 
     Raises:
-        RunError: the folder holds the audit of another graph, or one with other settings.
+        RunError: the folder holds the audit of another graph, or one with other settings or other
+            facts that are known to be wrong, for these are not trained on.
     """
     path = out / "begun.json"
     wanted: dict[str, Any] = {
         "graph": _fingerprint(graph),
+        "known_wrong": hashlib.sha256(known_wrong.numpy().tobytes()).hexdigest(),
         "settings": {
             **{name: getattr(settings, name) for name in TRAINING},
             **{name: str(value) for name, value in changes.items()},
@@ -46,11 +54,16 @@ def _compare(out: Path, path: Path, wanted: dict[str, Any]) -> None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         old = dict(found["settings"])
-        same_graph = found["graph"] == wanted["graph"]
+        same_graph, same_wrong = (found[n] == wanted[n] for n in ("graph", "known_wrong"))
     except (ValueError, KeyError, TypeError):
         raise RunError(f"{path} is damaged; {remedy}.") from None
     if not same_graph:
         raise RunError(f"{out} holds the audit of another graph; {remedy}.")
+    if not same_wrong:
+        raise RunError(
+            f"{out} holds an audit that knew of other wrong facts, and did not train on them; "
+            f"{remedy}."
+        )
     new = wanted["settings"]
     for name in (*new, *old):
         if old.get(name) != new.get(name):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from npugraph.arrays import first_by_key
+from npugraph.auditing.answers import Answers
 from npugraph.auditing.settings import AuditSettings
 from npugraph.data.corrupt import Noise
 from npugraph.errors import DataError, SettingsError
@@ -15,40 +16,11 @@ from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
 from npugraph.seeds import generator
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """The distinct facts whose label says whether they are true, each int64 [n, 3].
-
-    Attributes:
-        right: labelled 1 throughout.
-        wrong: labelled 0 throughout.
-        both: labelled 0 in one row and 1 in another, which says nothing.
-    """
-
-    right: Tensor
-    wrong: Tensor
-    both: Tensor
-
-
-def labelled_facts(graph: KnowledgeGraph) -> Labelled:
-    """Return what the label column of a graph says of its facts; nothing where there is none."""
-    if graph.label is None:
-        none = graph.facts[:0]
-        return Labelled(none, none, none)
-    right, wrong = (
-        TripleIndex(graph.facts[graph.label == value], graph.num_entities, graph.num_relations)
-        for value in (1, 0)
-    )
-    in_both = wrong.contains(right.facts())
-    both = right.facts()[in_both]
-    return Labelled(right.facts()[~in_both], wrong.facts()[~right.contains(wrong.facts())], both)
-
-
 def judged_graph(
-    graph: KnowledgeGraph, labelled: Labelled, settings: AuditSettings
+    graph: KnowledgeGraph, answers: Answers, settings: AuditSettings
 ) -> KnowledgeGraph:
     """Return the rows that are trained on and judged: all but those known to be wrong."""
-    known = TripleIndex(labelled.wrong, graph.num_entities, graph.num_relations)
+    known = TripleIndex(answers.wrong, graph.num_entities, graph.num_relations)
     kept = graph.select(~known.contains(graph.facts)) if len(known) else graph
     count, least = len(kept.index()), settings.thresholds.least_facts
     if count < least:

@@ -89,6 +89,7 @@ class CrossFit:
         collected: the collected facts, in key order.
         pools: uncollected facts by kind.
         proposed: what each system would answer; facts of its own fold may be among it.
+        known_wrong: the stored facts that are known to be wrong, which nothing was trained on.
         planted: the facts of the self-test by kind, judged as the collected ones are.
     """
 
@@ -98,15 +99,27 @@ class CrossFit:
     collected: Judged
     pools: dict[Noise, Judged]
     proposed: Judged
+    known_wrong: Judged
     planted: dict[Noise, Judged] = field(default_factory=dict)
 
 
-def judge_out_of_fold(folds: Folds, views: tuple[View, ...], settings: AuditSettings) -> CrossFit:
-    """Judge every fact, the pools and the proposals by what never saw them."""
+def judge_out_of_fold(
+    folds: Folds,
+    views: tuple[View, ...],
+    settings: AuditSettings,
+    known_wrong: Tensor | None = None,
+) -> CrossFit:
+    """Judge every fact, the pools and the proposals by what never saw them.
+
+    Stored facts that are known to be wrong [k, 3] are in no fold; each is judged as if in one.
+    """
+    wrong = folds.graph.facts[:0] if known_wrong is None else known_wrong
+    of_fold = torch.arange(len(wrong)) % folds.count
     index = folds.index()
     ranking = ranking_view(views)
     parts = [
-        _judge_fold(folds, fold, views, ranking, index, settings) for fold in range(folds.count)
+        _judge_fold(folds, fold, views, ranking, index, settings, wrong[of_fold == fold])
+        for fold in range(folds.count)
     ]
     place = torch.cat([torch.nonzero(folds.fold == fold).squeeze(1) for fold in range(folds.count)])
     return CrossFit(
@@ -116,6 +129,9 @@ def judge_out_of_fold(folds: Folds, views: tuple[View, ...], settings: AuditSett
         Judged.join([part.collected for part in parts]).select(torch.argsort(place)),
         {kind: Judged.join([part.pools[kind] for part in parts]) for kind in KINDS},
         Judged.join([part.proposed for part in parts]),
+        Judged.join([part.known_wrong for part in parts]).select(
+            torch.argsort(torch.argsort(of_fold, stable=True))
+        ),
         _by_kind(folds, Judged.join([part.planted for part in parts])),
     )
 
@@ -148,6 +164,7 @@ class _Part:
     pools: dict[Noise, Judged]
     proposed: Judged
     planted: Judged
+    known_wrong: Judged
 
 
 def _judge_fold(
@@ -157,6 +174,7 @@ def _judge_fold(
     ranking: Ranking,
     index: TripleIndex,
     settings: AuditSettings,
+    known_wrong: Tensor,
 ) -> _Part:
     thresholds, seed, system = settings.thresholds, settings.seed, ranking.systems[fold]
     columns = tuple(f"{view.name}.{column}" for view in views for column in view.columns)
@@ -188,4 +206,4 @@ def _judge_fold(
     tested = mine[:0]
     if folds.planted is not None:
         tested = folds.planted.facts[folds.planted.fold == fold]
-    return _Part(judged(mine), pools, judged(proposed), judged(tested))
+    return _Part(judged(mine), pools, judged(proposed), judged(tested), judged(known_wrong))

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from npugraph.auditing.answers import record
+from npugraph.auditing.answers import sentences as sentences_on_answers
 from npugraph.auditing.corrections import better_alternatives, correction, end_of
 from npugraph.auditing.pools import KINDS
 from npugraph.auditing.result import FACT, Findings
@@ -120,19 +122,7 @@ def notes(found: Findings) -> tuple[str, ...]:
             "The input has a confidence for each fact. The audit does not use it: every fact "
             "counts the same."
         )
-    right, wrong, both = (len(getattr(found.labelled, name)) for name in ("right", "wrong", "both"))
-    if wrong:
-        said.append(
-            f"{wrong:,} facts are labelled 0, known to be wrong. No system was trained on them and "
-            "none judged them; quarantine.tsv holds them."
-        )
-    if right:
-        said.append(f"{right:,} facts are labelled 1, known to be right. They are never suspected.")
-    if both:
-        said.append(
-            f"{both:,} facts are labelled 0 in one row and 1 in another. They are judged as if "
-            "they had no label."
-        )
+    said += sentences_on_answers(found.answers, found.learned)
     if found.protected.all():
         said.append("Every fact that was judged is known to be right, so there are no suspects.")
     return tuple(said)
@@ -350,9 +340,11 @@ def summary(found: Findings) -> dict[str, Any]:
         "noise_profile": {k: round(v, 5) for k, v in found.profile.share.items()},
         "suspects": len(found.suspects),
         **_expected("wrong", found.suspects),
-        "quarantined": len(found.quarantine_rows) + len(found.labelled.wrong),
-        "known_wrong": len(found.labelled.wrong),
-        "known_right": len(found.labelled.right),
+        "quarantined": len(found.quarantine_rows) + len(found.answers.wrong),
+        "known_wrong": len(found.answers.wrong),
+        "known_right": len(found.answers.right),
+        "wrong_share_from": _share_from(found),
+        "answers": record(found.answers, found.learned),
         **dict(
             zip(("missing_share", "missing_share_low", "missing_share_high"), share, strict=True)
         ),
@@ -362,6 +354,13 @@ def summary(found: Findings) -> dict[str, Any]:
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
     }
+
+
+def _share_from(found: Findings) -> str:
+    """Return what the share of wrong facts rests on."""
+    if found.settings.beta is not None:
+        return "given"
+    return "audit" if found.learned.share is None else "answers"
 
 
 def _expected(what: str, table: pa.Table) -> dict[str, float]:

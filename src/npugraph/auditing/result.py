@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import first_of_each
+from npugraph.auditing.answers import Answers, Learned
 from npugraph.auditing.corrections import better_alternatives, correction
-from npugraph.auditing.folds import Labelled
 from npugraph.auditing.issues import Issues
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
@@ -108,19 +108,19 @@ def judge_missing(
 
 
 def protected_mask(
-    graph: KnowledgeGraph, labelled: Labelled, protected: Tensor | None
+    graph: KnowledgeGraph, answers: Answers, protected: Tensor | None
 ) -> NDArray[np.bool_]:
-    """Tell which distinct facts [n] must not be suspected: those given, and those labelled 1."""
+    """Tell which distinct facts [n] must not be suspected: those given, and those known."""
     sizes = graph.num_entities, graph.num_relations
     given = graph.facts[:0] if protected is None else protected
-    wrong = TripleIndex(labelled.wrong, *sizes).contains(given)
+    wrong = TripleIndex(answers.wrong, *sizes).contains(given)
     if bool(wrong.any()):
         row = graph.with_facts(given[wrong][:1]).to_table().to_pylist()[0]
         raise DataError(
-            f"The fact ({', '.join(row.values())}) is to be protected and is labelled 0, known to "
-            "be wrong; take it out of one of the two."
+            f"The fact ({', '.join(row.values())}) is to be protected and is known to be wrong, "
+            "by its label or an answer; take it out of one of the two."
         )
-    guarded = TripleIndex(torch.cat([given, labelled.right]), *sizes)
+    guarded = TripleIndex(torch.cat([given, answers.right]), *sizes)
     return guarded.contains(graph.index().facts()).numpy()
 
 
@@ -139,7 +139,8 @@ class Findings:
         collected: judgement of the distinct collected facts that are not known to be wrong.
         proposed: judgement of the proposed missing facts.
         protected: bool [n], distinct collected facts that must not be suspected.
-        labelled: what the labels of the input say.
+        answers: what is known of single facts, by labels of the input and by answers.
+        learned: what these taught.
         issues: what breaks the regularities of the graph, found without a model.
         missing_share: share of the true facts that are not stored, or None where it cannot be told.
         wrong_end: ``head`` or ``tail`` where most wrong facts are wrong there; None where they are
@@ -157,7 +158,8 @@ class Findings:
     collected: Judgement
     proposed: Judgement
     protected: NDArray[np.bool_]
-    labelled: Labelled
+    answers: Answers
+    learned: Learned
     issues: Issues
     missing_share: Interval | None = None
     wrong_end: str | None = None
@@ -204,7 +206,7 @@ class Findings:
     def posterior(self) -> pa.Table:
         """Every input row and every proposed fact with its probability: as in posterior.parquet.
 
-        A fact that is known to be wrong has probability 0 and was judged by nobody.
+        A fact that is known to be wrong has probability 0 and no score.
         """
         place, known = self.place, self.place >= 0
         stored = self.graph.to_table().select(list(FACT))

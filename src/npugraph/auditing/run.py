@@ -11,13 +11,15 @@ from typing import Any
 
 from torch import Tensor
 
+from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.begun import begin
 from npugraph.auditing.cost import estimate_cost
-from npugraph.auditing.folds import judged_graph, labelled_facts, make_folds
+from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
 from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
+from npugraph.auditing.recalibration import learn, told_priors
 from npugraph.auditing.result import (
     LISTED,
     Findings,
@@ -79,6 +81,7 @@ def audit(
     changes: Mapping[str, Any] | None = None,
     *,
     protected: Any = None,
+    answers: Any = None,
     constraints: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     stage: Stage | None = None,
@@ -92,6 +95,8 @@ def audit(
         changes: settings of the recipe that differ from those that suit the graph's size.
         protected: facts that are known to be right and are never suspected: ids [m, 3], or what
             load_graph takes.
+        answers: what people say of stored facts, as read_answers takes it. Facts called wrong are
+            not trained on, those called right never suspected; 20 answers change probabilities.
         constraints: files of ``types``, ``rules`` and ``shapes``, as find_issues takes them.
         out: a folder for the systems, one run per fold; an interrupted audit goes on from there.
         stage: called with the name of each stage and its progress.
@@ -100,23 +105,24 @@ def audit(
     out = None if out is None else as_path(out, "the folder of the audit")
     whole = load_graph(graph)
     issues = find_issues(whole, **(constraints or {}))
-    labelled = labelled_facts(whole)
-    judged = judged_graph(whole, labelled, asked)
+    known = gather_answers(whole, answers)
+    judged = judged_graph(whole, known, asked)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
     say("plan", {"cost": estimate_cost(judged, asked, training, search=search)})
     folds = plant(make_folds(judged, asked.folds, asked.seed), whole.index(), asked)
     guarded = None if protected is None else facts_of(whole, protected)
-    mask = protected_mask(folds.graph, labelled, guarded)
+    mask = protected_mask(folds.graph, known, guarded)
     if out is not None:
-        begin(out, whole, asked, changes or {})
+        begin(out, whole, asked, changes or {}, known.wrong)
     training, tried = choose_training(folds, asked, training, say) if search else (training, ())
     inputs = ViewInputs(whole, folds, asked, training, out, say)
     views = build_views(inputs, suited_views(judged, asked))
     say("judging", {})
-    crossfit = judge_out_of_fold(folds, views, asked)
+    crossfit = judge_out_of_fold(folds, views, asked, known.wrong)
     say("weighing", {})
     model = weigh(crossfit, asked)
-    proposed, missing_share = judge_missing(crossfit, model, labelled.wrong, asked)
+    proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
+    collected, learned = learn(judge_collected(crossfit, model), crossfit, model, known, asked)
     return Audit(
         graph=whole,
         name=whole.name or whole.source or "graph",
@@ -124,11 +130,12 @@ def audit(
         training=training,
         crossfit=crossfit,
         profile=model.profile,
-        priors=model.priors,
-        collected=judge_collected(crossfit, model),
+        priors=told_priors(model.priors, learned, asked),
+        collected=collected,
         proposed=proposed,
         protected=mask,
-        labelled=labelled,
+        answers=known,
+        learned=learned,
         issues=issues,
         missing_share=missing_share,
         wrong_end=_told_end(model, asked),

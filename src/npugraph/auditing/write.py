@@ -71,10 +71,10 @@ def _patch(found: Findings) -> dict[str, Any]:
         places.tolist(), found.graph.rows.numpy()[found.taken_out].tolist(), strict=True
     ):
         records.setdefault(place, []).append(record)
-    facts = [found.collected.facts[found.quarantine_rows], found.labelled.wrong]
+    facts = [found.collected.facts[found.quarantine_rows], found.answers.wrong]
     probability = [
         *found.collected.probability[found.quarantine_rows].tolist(),
-        *np.zeros(len(found.labelled.wrong)).tolist(),
+        *np.zeros(len(found.answers.wrong)).tolist(),
     ]
     removed = [row for part in facts for row in found.graph.with_facts(part).to_table().to_pylist()]
     numbers = [place for part in facts for place in index.places(part).tolist()]

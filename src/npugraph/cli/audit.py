@@ -51,6 +51,10 @@ PrecisionOption = Annotated[
 ProtectOption = Annotated[
     Path | None, typer.Option(help="A file of facts that are right; never suspected.")
 ]
+AnswersOption = Annotated[
+    Path | None,
+    typer.Option(help="A file of answers: head, relation, tail, answer, drawn, chance."),
+]
 BetaOption = Annotated[
     float | None, typer.Option(help="Share of true facts, if you know it.", show_default=False)
 ]
@@ -91,6 +95,7 @@ def audit(
     budget: BudgetOption = None,
     target_precision: PrecisionOption = None,
     protect: ProtectOption = None,
+    answers: AnswersOption = None,
     types: TypesOption = None,
     rules: RulesOption = None,
     shapes: ShapesOption = None,
@@ -113,7 +118,8 @@ def audit(
     Every fact is judged by a system that never saw it. The input is not changed. Without GRAPH
     some wrong facts are planted in the bundled graph, and the end says how many were found.
     An interrupted audit goes on where it stopped when the same command is given again.
-    Facts labelled 0 are known to be wrong and not trained on; facts labelled 1 are not suspected.
+    Facts that a label (0, 1) or --answers calls wrong are not trained on, and right ones never
+    suspected; 20 answers recalibrate probabilities, 20 random ones tell the share of wrong facts.
 
     Example: npugraph audit facts.tsv --out audit --budget 200
     """
@@ -142,7 +148,8 @@ def audit(
             whole = load_graph(graph, header, columns, delimiter)
         guarded = None if protect is None else _read_facts(whole, protect)
         told = {"types": types, "rules": rules, "shapes": shapes}
-        found = _run(whole, settings, changes, guarded, told, folder, overwrite)
+        known = {"protected": guarded, "answers": answers, "constraints": told}
+        found = _run(whole, settings, changes, known, folder, overwrite)
         result = _write(found, truth, folder)
     emit("audit", result, as_json, lambda: _show(found, result, folder))
 
@@ -201,12 +208,11 @@ def _run(
     graph: KnowledgeGraph,
     settings: AuditSettings,
     changes: dict[str, str],
-    protected: Tensor | None,
-    constraints: dict[str, Path | None],
+    known: dict[str, Any],
     out: Path,
     overwrite: bool,
 ) -> Audit:
-    """Say what is about to be done, and do it."""
+    """Say what is about to be done, and do it; ``known``: protected, answers, constraints."""
     from npugraph.auditing import audit as run
 
     with _stages() as show:
@@ -219,15 +225,7 @@ def _run(
                     clear_folder(out, "audit")
             show(name, progress)
 
-        return run(
-            graph,
-            settings,
-            changes,
-            protected=protected,
-            constraints=constraints,
-            out=out,
-            stage=stage,
-        )
+        return run(graph, settings, changes, **known, out=out, stage=stage)
 
 
 def _has_kept(out: Path) -> bool:

@@ -72,7 +72,7 @@ def rows_of(data: Any, options: ReadOptions, what: str = "") -> pa.Table | Tenso
         return _rows_of_array(np.asarray(data.cpu() if isinstance(data, Tensor) else data), what)
     if isinstance(data, list | tuple):
         return _rows_of_list(data, options, what)
-    return _checked(_arrow(data, what), options, what)
+    return _checked(as_arrow(data, what), options, what)
 
 
 def _parts(data: Any) -> Mapping[str, Any] | None:
@@ -86,7 +86,7 @@ def _parts(data: Any) -> Mapping[str, Any] | None:
     return data
 
 
-def _arrow(data: Any, what: str) -> pa.Table:
+def as_arrow(data: Any, what: str) -> pa.Table:
     """Turn a frame or a dict of columns into an Arrow table."""
     try:
         if isinstance(data, Mapping):
@@ -151,7 +151,7 @@ def _rows_of_list(data: Sequence[Any], options: ReadOptions, what: str) -> pa.Ta
                 )
     columns = dict(zip(ROLES, zip(*rows, strict=True), strict=False))
     plain = ReadOptions(columns=tuple(columns))
-    return _checked(_arrow(columns, what), plain, what)
+    return _checked(as_arrow(columns, what), plain, what)
 
 
 def _is_id(value: Any) -> bool:
