@@ -48,10 +48,10 @@ def measure(graph: str, name: str) -> Record:
 
     # From now on the peak counts.
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    before = _memory("VmRSS")
+    before = resident("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
         fit(splits, name, settings, Path(folder) / "run", on_built=plan)
-    peak = _memory("VmHWM") - before
+    peak = resident("VmHWM") - before
     planned = found[0]
     return {
         "graph": graph,
@@ -64,7 +64,7 @@ def measure(graph: str, name: str) -> Record:
     }
 
 
-def _memory(name: str) -> int:
+def resident(name: str) -> int:
     """Return a line of this process's status, in bytes."""
     text = Path("/proc/self/status").read_text(encoding="ascii")
     found = re.search(rf"{name}:\s+(\d+) kB", text)

@@ -84,8 +84,10 @@ def test_a_graph_that_is_too_large_is_refused_before_training(
 ) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
     wanted = r"about .* GiB and cpu has 0.0 GiB free; lower batch_size=64 or d=8 or layers=3"
-    with pytest.raises(SettingsError, match=wanted):
+    with pytest.raises(SettingsError, match=f"{wanted}, or set nodes=1000: only the best nodes"):
         fit(groups(), "path", CASES["path"].settings(), tmp_path / "run")
+    with pytest.raises(SettingsError, match=f"{wanted} or nodes=5."):
+        fit(groups(), "path", CASES["path"].settings(nodes=5), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -33,6 +33,8 @@ class Training(nn.Module, ABC):
     facts: Tensor
     # The settings by which a step takes less memory, for whoever has too little.
     memory_settings: tuple[str, ...] = ("batch_size",)
+    # Another way out, as the end of a sentence.
+    memory_way_out: str = ""
 
     def __init__(self, system: Model, facts: Tensor) -> None:
         """Train ``system`` on facts [n, 3]."""

@@ -103,5 +103,5 @@ def check_memory(
     now = [f"{name}={getattr(settings, name)}" for name in training.memory_settings]
     raise SettingsError(
         f"Training needs about {needed / 2**30:,.1f} GiB and {device} has {free / 2**30:,.1f} GiB "
-        f"free; lower {' or '.join(now)}."
+        f"free; lower {' or '.join(now)}{training.memory_way_out}."
     )

@@ -73,7 +73,7 @@ class PathTraining(Training):
     the facts, all edges between the two ends; and of the other edges a share of ``edge_dropout``.
     """
 
-    memory_settings = ("batch_size", "d", "layers")
+    memory_settings: tuple[str, ...] = ("batch_size", "d", "layers")
     system: PathModel
     pair: Tensor
     asked: Tensor
@@ -93,6 +93,10 @@ class PathTraining(Training):
     ) -> None:
         """Train on the distinct facts of a graph."""
         super().__init__(system, system.stored.facts())
+        if system.nodes:
+            self.memory_settings = (*self.memory_settings, "nodes")
+        else:
+            self.memory_way_out = ", or set nodes=1000: only the best nodes of a layer pass on"
         self.answers = answers
         self.hide_pair_share = hide_pair_share
         self.edge_dropout = edge_dropout

@@ -9,13 +9,15 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, layer_norm, linear, softplus
+from torch.nn.functional import embedding, softplus
 
 from npugraph.encoders import Encoder
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
 from npugraph.model import FoundPath, Model
 from npugraph.recipes.path.known import KnownAnswers, both_ways
+from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
+from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
 from npugraph.triples import Triple
@@ -59,67 +61,6 @@ class QueryVectors(Encoder):
         return self.relations.new_empty(self.num_entities, 0), self.relations
 
 
-def even(shape: tuple[int, ...], inputs: int, rng: torch.Generator) -> nn.Parameter:
-    """Draw weights evenly from +-1 / sqrt(inputs)."""
-    return nn.Parameter((torch.rand(shape, generator=rng) * 2 - 1) / inputs**0.5)
-
-
-class PathLayer(nn.Module):
-    """One step along the edges: what the messages are multiplied by, and what is made of them.
-
-    Attributes:
-        edge_weight, edge_bias: map a query's vector to the vectors of the 2R edge relations.
-        feature_weight: [3d, 4d], mean, max, min and std to one sum per degree scale.
-        state_weight, state_bias: [d, d] and [d], the state's own part.
-        norm_weight, norm_bias: [d] each, of the layer norm.
-    """
-
-    def __init__(self, d: int, num_relations: int, rng: torch.Generator) -> None:
-        """Draw the weights of a layer; ``num_relations`` is 2R, both directions."""
-        super().__init__()
-        self.edge_weight = nn.Parameter(torch.randn(num_relations * d, d, generator=rng) / d**0.5)
-        self.edge_bias = even((num_relations * d,), d, rng)
-        self.feature_weight = even((3 * d, 4 * d), 4 * d, rng)
-        self.state_weight = even((d, d), d, rng)
-        self.state_bias = even((d,), d, rng)
-        self.norm_weight = nn.Parameter(torch.ones(d))
-        self.norm_bias = nn.Parameter(torch.zeros(d))
-
-    def edge_vectors(self, query: Tensor) -> Tensor:
-        """Return the vectors of the edge relations for query vectors [B, d]: [2R, B, d]."""
-        made = linear(query, self.edge_weight, self.edge_bias)
-        shape = (len(query), len(self.edge_bias) // query.shape[1], query.shape[1])
-        return made.view(shape).transpose(0, 1).contiguous()
-
-    def dense(self, kind: torch.dtype) -> tuple[Tensor, ...]:
-        """Return the weights of the dense part; products are taken in ``kind``, the norm is not."""
-        low = (self.feature_weight, self.state_weight, self.state_bias)
-        return (*(weight.to(kind) for weight in low), self.norm_weight, self.norm_bias)
-
-
-def next_states(
-    features: Tensor,
-    states: Tensor,
-    scale: Tensor,
-    feature_weight: Tensor,
-    state_weight: Tensor,
-    state_bias: Tensor,
-    norm_weight: Tensor,
-    norm_bias: Tensor,
-) -> Tensor:
-    """Return the states [N, B, d] after a layer: ``x + relu(norm(sum_k s_k W_k f + V x + b))``.
-
-    The features f [N, B, 4, d] are multiplied by the three blocks W_k before the degree scales
-    s_k [N, 3]: a third of the work of a product with all twelve scaled features.
-    """
-    d = states.shape[-1]
-    sums = linear(features.flatten(2), feature_weight).view(*states.shape[:2], 3, d)
-    made = (sums * scale.to(sums.dtype)[:, None, :, None]).sum(2)
-    made = made + linear(states, state_weight, state_bias)
-    normed = layer_norm(made.to(norm_weight.dtype), (d,), norm_weight, norm_bias)
-    return states + torch.relu(normed).to(states.dtype)
-
-
 class PathModel(Model):
     """Scores an entity by the messages that reach it from where the question starts.
 
@@ -150,6 +91,7 @@ class PathModel(Model):
         half: bool = False,
         compiled: bool = False,
         deterministic: bool = True,
+        nodes: int = 0,
         seed: int = 0,
     ) -> None:
         """Make a model of the paths along facts [n, 3].
@@ -164,6 +106,7 @@ class PathModel(Model):
             half: keep states in bfloat16 on a GPU.
             compiled: compile the dense part of a layer.
             deterministic: on a GPU, add up gradients in one order.
+            nodes: how many nodes send messages per question and layer; 0: all.
             seed: weights and groups follow from it.
         """
         rng = generator(seed, "init")
@@ -178,9 +121,11 @@ class PathModel(Model):
         self.half_states = half
         self.deterministic = deterministic
         self.group_size = group_size
+        self.nodes = nodes
         self.stored = TripleIndex(facts, num_entities, num_relations)
         self.known = KnownAnswers(facts, num_entities, num_relations)
         self.edges = Edges.of(self.stored.facts(), num_entities, num_relations)
+        self._outgoing: Outgoing | None = None
         self.register_buffer(
             "pairs", torch.unique(self.pair_of(self.stored.facts())), persistent=False
         )
@@ -219,6 +164,7 @@ class PathModel(Model):
             "group_size": self.group_size,
             "half": self.half_states,
             "deterministic": self.deterministic,
+            "nodes": self.nodes,
         }
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
@@ -260,8 +206,44 @@ class PathModel(Model):
         # Precision is this model's own affair: what is kept small is chosen by hand.
         with torch.autocast(start.device.type, enabled=False):
             vectors = embedding(query, self.represent()[1])
-            states = self._states(start, vectors, weight)
-            return self._answers(states, vectors)
+            if self.nodes:
+                return self._pruned(start, vectors, weight)
+            return self._answers(self._states(start, vectors, weight), vectors)
+
+    def outgoing(self) -> Outgoing:
+        """Return the edges by where they start; sorted once, until there are others."""
+        if self._outgoing is None or self._outgoing.edges is not self.edges:
+            self._outgoing = Outgoing(self.edges)
+        return self._outgoing
+
+    def _pruned(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
+        """Return the scores [B, E] by the best nodes of each layer; the rest has a state of 0."""
+        kind, due = self.state_dtype(start.device), degrees(weight, self.edges)
+        scale = degree_scales(due.to(vectors.dtype))
+        rows = []
+        for begin, vector in zip(torch.split(start, 1), torch.split(vectors, 1), strict=True):
+
+            def step(
+                number: int, states: Tensor, place: Tensor, here: Reached, vector: Tensor = vector
+            ) -> Tensor:
+                layer, sent = self.layers[number], weight[here.chosen]
+                assert isinstance(layer, PathLayer)
+                relations = layer.edge_vectors(vector).to(kind)
+                given = states, relations, place, vector.to(kind), sent, here.edges
+                features = aggregate(
+                    *given, from_start=number == 0, deterministic=self.deterministic
+                )
+                features = with_unsent(features, degrees(sent, here.edges), due[here.nodes])
+                return next_states(features, states, scale[here.nodes], *layer.dense(kind))
+
+            score = partial(self._answers, vectors=vector)
+            sizes = self.nodes, len(self.layers)
+            found, states = pruned(
+                self.outgoing(), begin, vector.to(kind), weight, sizes, step, score
+            )
+            unreached = score(states.new_zeros(1, 1, self.d)).expand(1, self.num_entities)
+            rows.append(unreached.index_copy(1, found, score(states)))
+        return torch.cat(rows)
 
     def _states(
         self, start: Tensor, vectors: Tensor, weight: Tensor, passed: list[Passed] | None = None
@@ -357,14 +339,21 @@ class PathModel(Model):
         """Return how many questions fit the memory of one pass without gradients."""
         budget = GPU_BUDGET if self.device.type == "cuda" else CPU_BUDGET
         size = self.state_dtype(self.device).itemsize
-        each = (PASS_NUMBERS * self.num_entities + 4 * self._held(self.device)) * self.d * size
+        nodes, _ = self._reach()
+        each = (PASS_NUMBERS * nodes + 4 * self._held(self.device)) * self.d * size
         return max(1, min(256, budget // each))
 
     def _held(self, device: torch.device) -> int:
         """Return how many messages of a question are held at once: none by a fused kernel."""
         if is_fused(self.edges, self.d, device, self.state_dtype(device)):
             return 0
-        return self.num_entities + len(self.edges)
+        return sum(self._reach())
+
+    def _reach(self) -> tuple[int, int]:
+        """Return how many nodes and edges a layer of a question works on, at most."""
+        if not self.nodes:
+            return self.num_entities, len(self.edges)
+        return self.outgoing().most(self.nodes)
 
     def step_bytes(self, questions: int, device: torch.device) -> int:
         """Return about how many bytes a step with gradients takes beside the weights.
@@ -372,11 +361,12 @@ class PathModel(Model):
         Every layer keeps its state, four features, which message won, and what the norm and the
         short cut need; beside that there are the gradients of one layer and the answers.
         """
-        size = self.state_dtype(device).itemsize
-        layer = self.num_entities * (5 * size + 10) + 4 * size * self._held(device)
+        size, (nodes, _) = self.state_dtype(device).itemsize, self._reach()
+        layer = nodes * (5 * size + 10) + 4 * size * self._held(device)
         layer += 2 * (self.answer.itemsize + size) * 2 * self.num_relations
-        once = self.num_entities * 24 * (size + self.answer.itemsize) // 2
-        return questions * self.d * (len(self.layers) * layer + once)
+        once = nodes * 24 * (size + self.answer.itemsize) // 2
+        answers = 8 * self.answer.itemsize * self.num_entities
+        return questions * (self.d * (len(self.layers) * layer + once) + answers)
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:
@@ -434,30 +424,3 @@ class PathModel(Model):
         found, counts = torch.unique(group, return_counts=True)
         for number, rows in zip(found.tolist(), torch.split(order, counts.tolist()), strict=True):
             yield self.shuffled[number::groups] if number >= 0 else self.shuffled[:0], rows
-
-
-def perceptron(
-    states: Tensor,
-    vectors: Tensor,
-    state_part: Tensor,
-    query_part: Tensor,
-    hidden_bias: Tensor,
-    answer: Tensor,
-) -> Tensor:
-    """Score the states [E, B, d] of questions with vectors [B, d]: [B, E].
-
-    The first layer is split, ``state_part @ x + query_part @ q``, so that the query's part is
-    computed once.
-    """
-    kind = states.dtype
-    asked = linear(vectors, query_part, hidden_bias).to(kind)
-    hidden = torch.relu(linear(states, state_part.to(kind)) + asked)
-    # In full precision, or answers tie; without a bias, which the softmax would not feel.
-    return linear(hidden.to(vectors.dtype), answer).squeeze(-1).t()
-
-
-def degree_scales(degree: Tensor) -> Tensor:
-    """Return the three scales of each entity's features, [N, 3]: 1, log-degree / mean, inverse."""
-    log = torch.log(degree + 1)
-    relative = log / log.mean()
-    return torch.stack([torch.ones_like(relative), relative, 1 / relative.clamp_min(1e-2)], 1)

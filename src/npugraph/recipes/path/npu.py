@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes.npugraph.objective import NoisyPU
 from npugraph.recipes.npugraph.posterior import Posterior
@@ -46,6 +47,15 @@ class NPUPathSettings(PathSettings):
         0.001, "share of true facts among the uncollected (npu)", low=1e-9, high=0.999
     )
     level_weight: float = setting(0.01, "penalty that keeps scores from saturating (npu)", low=0)
+
+    def __post_init__(self) -> None:
+        """Refuse two heads on a part of the nodes."""
+        super().__post_init__()
+        if self.nodes and self.objective == "npu":
+            raise SettingsError(
+                f"nodes={self.nodes}: the nPU objective needs the states of all nodes; set nodes=0 "
+                "or objective=softmax."
+            )
 
 
 def build(settings: NPUPathSettings, train: KnowledgeGraph) -> WeightedPathTraining:

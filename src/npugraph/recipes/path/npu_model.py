@@ -13,7 +13,8 @@ from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph
 from npugraph.kernels.paths import Edges
 from npugraph.recipes.npugraph.posterior import RunningPosterior
-from npugraph.recipes.path.model import PathModel, even, perceptron
+from npugraph.recipes.path.layers import even, perceptron
+from npugraph.recipes.path.model import PathModel
 from npugraph.seeds import generator
 
 

@@ -27,6 +27,9 @@ class PathSettings(TrainSettings):
     epoch_share: float = setting(
         1.0, "share of the questions that one epoch asks", low=1e-6, high=1
     )
+    nodes: int = setting(
+        0, "nodes that send messages per question and layer, the best ones; 0 means all", low=0
+    )
     deterministic: bool = setting(True, "on a GPU, add up gradients in one order")
     compiled: bool = setting(False, "compile the dense part of a layer; for GPUs")
     epochs: int = setting(6, "epochs; each asks epoch_share of the questions", low=1)
@@ -64,6 +67,7 @@ def model_options(settings: PathSettings) -> dict[str, Any]:
         "half": settings.precision == "bf16",
         "compiled": settings.compiled,
         "deterministic": settings.deterministic,
+        "nodes": settings.nodes,
         "seed": settings.seed,
     }
 
