@@ -157,8 +157,8 @@ def score(
         trust: execute the run's own recipe file although it has changed.
 
     Returns:
-        Columns head, relation, tail, score (higher is more plausible), probability (empty for
-        recipes that estimate none), collected (it is evidence of the run). A row with a name that
+        Columns head, relation, tail, score (higher is more plausible), probability (empty where
+        the recipe estimates none), collected (it is evidence of the run). A row with a name that
         the graph does not have gets no score.
     """
     run = _no_audit(run)
@@ -274,7 +274,7 @@ def _probability(system: Model, fact: Tensor, stored: bool) -> float | None:
     """Return the probability that a system of its own gives a fact [3], where it has one."""
     facts = fact.unsqueeze(0).to(system.device)
     value = system.probability(facts, torch.tensor([stored], device=system.device))
-    return None if value is None else float(value[0])
+    return None if value is None or value[0].isnan() else float(value[0])
 
 
 def _no_audit(run: RunLike) -> RunLike:

@@ -128,7 +128,7 @@ class Model(nn.Module, ABC):
     def probability(self, facts: Tensor, collected: Tensor) -> Tensor | None:
         """Return the probability that facts [n, 3] are true, given which are collected [n].
 
-        None: this system estimates none.
+        Not a number: of that fact it cannot be told. None: this system estimates none.
         """
         return None
 

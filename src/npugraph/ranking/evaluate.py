@@ -206,7 +206,7 @@ def _credibility(fitted: Trained, facts: Tensor, trained: bool) -> tuple[Floats,
     scores, probabilities = [], []
     for rows in torch.split(facts, CHUNK):
         probability = system.probability(rows, torch.ones_like(rows[:, 0], dtype=torch.bool))
-        if probability is None:
+        if probability is None or probability.isnan().any():
             scores.append(system.score(rows).double().cpu())
         else:
             probabilities.append(probability.double().cpu())

@@ -21,7 +21,7 @@ def score_table(fitted: Trained, table: pa.Table) -> pa.Table:
         A table with columns head, relation, tail, score, probability, collected, in the order of
         the input. ``collected`` says whether the fact is among those the run was trained on.
         ``score`` and ``probability`` are empty where a name is not in the graph; ``probability``
-        is empty, too, for recipes that estimate none.
+        is empty, too, where the recipe estimates none.
     """
     graph = fitted.splits.train
     known = pc.and_(
@@ -35,7 +35,11 @@ def score_table(fitted: Trained, table: pa.Table) -> pa.Table:
     collected = index_of_known(fitted, parts=("train",)).contains(facts)
     columns = _scores(fitted.system, facts, collected)
     place = pc.if_else(known, pc.subtract(pc.cumulative_sum(known.cast(pa.int64())), 1), None)
-    spread = {name: pa.array(values.cpu().numpy()).take(place) for name, values in columns.items()}
+    arrays = {name: pa.array(values.cpu().numpy()) for name, values in columns.items()}
+    if "probability" in columns:
+        # Not a number: it cannot be told, and the field stays empty.
+        arrays["probability"] = pa.array(columns["probability"].cpu().numpy(), from_pandas=True)
+    spread = {name: array.take(place) for name, array in arrays.items()}
     return pa.table(
         {
             **{name: table[name] for name in ("head", "relation", "tail")},

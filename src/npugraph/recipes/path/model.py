@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -15,8 +14,10 @@ from npugraph.encoders import Encoder
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
 from npugraph.model import FoundPath, Model
+from npugraph.recipes.path.judged import Judged
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
+from npugraph.recipes.path.posterior import PathPosterior, posterior_of
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
@@ -30,21 +31,6 @@ GPU_BUDGET = 4 * 2**30
 PASS_NUMBERS = 14
 # The score of an entity that is no candidate; its exponential is 0, and so is its gradient.
 NOT_THERE = -1e30
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a path model says of facts, one row per side that was asked for: [sides, n] each.
-
-    Attributes:
-        raw: the score.
-        among_all: logarithm of its share in a softmax over all entities.
-        among_new: the same, without the other answers that are stored.
-    """
-
-    raw: Tensor
-    among_all: Tensor
-    among_new: Tensor
 
 
 class QueryVectors(Encoder):
@@ -133,6 +119,7 @@ class PathModel(Model):
         shuffled = torch.randperm(len(self.stored), generator=generator(seed, "groups"))
         self.register_buffer("shuffled", shuffled, persistent=False)
         self.next_states = torch.compile(next_states) if compiled else next_states
+        self._posterior: tuple[tuple[int, ...], PathPosterior | None] | None = None
 
     def on_graph(self, train: KnowledgeGraph) -> PathModel:
         """Return a model with the same weights and the facts of another graph as its edges."""
@@ -402,6 +389,32 @@ class PathModel(Model):
                 found = self._judge(asked[:, part].flatten(0, 1), weight)
                 out[:, :, part] = found.view(3, len(sides), len(part))
         return Judged(*out)
+
+    def posterior(self) -> PathPosterior | None:
+        """Return how likely stored facts are true; fitted anew when weights have changed.
+
+        It follows from the weights and the stored facts alone. None: there are too few facts.
+        """
+        weights = tuple(parameter._version for parameter in self.parameters())
+        if self._posterior is None or self._posterior[0] != weights:
+            self._posterior = weights, posterior_of(self)
+        return self._posterior[1]
+
+    @torch.no_grad()
+    def probability(self, facts: Tensor, collected: Tensor) -> Tensor:
+        """Return the probability that facts [n, 3] are true, own edges hidden: [n].
+
+        It is there for collected facts, and not a number for others: these are not like the
+        corruptions that the posterior is fitted to, but mostly somebody's best guesses. With too
+        few stored facts it is there for none.
+        """
+        found = torch.full((len(facts),), torch.nan, dtype=torch.float64, device=facts.device)
+        posterior = self.posterior() if collected.any() else None
+        if posterior is None:
+            return found
+        known = torch.tensor(posterior.if_stored(self.judge(facts[collected])))
+        found[collected] = known.to(found)
+        return found
 
     def _judge(self, asked: Tensor, weight: Tensor) -> Tensor:
         """Return score and both logarithms of answers [m, 3] to questions for a tail: [3, m]."""

@@ -111,6 +111,10 @@ class PlusModel(Model):
         """Score facts [n, 3]: [n], the mean of both directions."""
         return torch.stack([self.score_as(facts, side) for side in SIDES]).mean(0)
 
+    def probability(self, facts: Tensor, collected: Tensor) -> Tensor:
+        """Return what the paths say: the vectors have learned the collected facts by heart."""
+        return self.path.probability(facts, collected)
+
 
 class Remembered:
     """What both parts say of the validation questions, computed once for all weights.

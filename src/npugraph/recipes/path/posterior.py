@@ -5,9 +5,9 @@ and stored facts can be compared with facts that are not stored. These are corru
 ones. A corruption is judged while the fact it was made of is hidden, so both are asked of
 the same graph.
 
-The three values of :class:`~npugraph.recipes.path.model.Judged` become one score: the log odds of a
-logistic regression of stored facts against corruptions, whose weights are not negative. What that
-score says of a fact follows from the mixture equations of :mod:`npugraph.calibration.probability`,
+The three values of :class:`~npugraph.recipes.path.judged.Judged` become one score: the log odds of
+a logistic regression of stored facts against corruptions, whose weights are not negative. What it
+says of a fact follows from the mixture equations of :mod:`npugraph.calibration.probability`,
 with the shares of true facts estimated. The truth is not needed anywhere.
 """
 
@@ -25,7 +25,7 @@ from npugraph.calibration.class_priors import Priors
 from npugraph.calibration.thresholds import PRIORS
 from npugraph.data.corrupt import Noise, Roles
 from npugraph.data.corrupt.replace import entity_of_pool
-from npugraph.recipes.path.model import Judged, PathModel
+from npugraph.recipes.path.judged import Judge, Judged
 from npugraph.seeds import generator
 
 # Corruptions of these kinds. Wrong facts may be as plausible as the second, which the first alone
@@ -143,7 +143,7 @@ def log_odds(high: Floats, low: Floats) -> Floats:
 
 
 @torch.no_grad()
-def posterior_of(system: PathModel, *, most: int = MOST, seed: int = 0) -> PathPosterior | None:
+def posterior_of(system: Judge, *, most: int = MOST, seed: int = 0) -> PathPosterior | None:
     """Fit the posterior of a model to (a seeded sample of) the facts it stores.
 
     Args:
