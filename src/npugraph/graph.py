@@ -148,6 +148,7 @@ class KnowledgeGraph(Shown):
         rows: int64 [n], the number of the record in its file, from 1, headers not counted.
         source: the file the facts came from, or a short description.
         annotations: what an RDF file says beside its facts (literals, prefixes), or None.
+        columns: further columns of the input that were asked for, by name, each [n].
         name: what to call the graph.
         part: int8 [n], places in PARTS, where the source says which facts are train, valid and
             test; None where it does not.
@@ -168,6 +169,7 @@ class KnowledgeGraph(Shown):
     part: Tensor | None = None
     path: Path | None = None
     truth: Path | None = None
+    columns: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Number the rows where the caller gave none."""
@@ -211,6 +213,7 @@ class KnowledgeGraph(Shown):
             confidence=None if self.confidence is None else self.confidence[index],
             label=None if self.label is None else self.label[index],
             part=None if self.part is None else self.part[index],
+            columns={name: _taken(column, index) for name, column in self.columns.items()},
         )
 
     def with_facts(self, facts: Tensor, source: str = "") -> KnowledgeGraph:
@@ -362,6 +365,11 @@ class Splits(Shown):
             part=torch.repeat_interleave(torch.arange(3, dtype=torch.int8), sizes),
             path=self.source,
             truth=self.truth,
+            columns={
+                name: pa.concat_arrays([part.columns[name] for part in parts])
+                for name in self.train.columns
+                if all(name in part.columns for part in parts)
+            },
         )
         in_order = one_file and len(torch.unique(rows)) == len(rows)
         return graph.select(torch.argsort(rows, stable=True)) if in_order else graph
@@ -391,6 +399,12 @@ def _joined(columns: list[Tensor | None], sizes: Tensor, absent: float) -> Tenso
             for column, size in zip(columns, sizes, strict=True)
         ]
     )
+
+
+def _taken(column: pa.Array, index: Tensor) -> pa.Array:
+    """Return the values of a column [n] that a mask [n] or row numbers [m] choose."""
+    chosen = pa.array(index.cpu().numpy())
+    return column.filter(chosen) if index.dtype == torch.bool else column.take(chosen)
 
 
 def _annotated(parts: list[Annotations | None]) -> Annotations | None:

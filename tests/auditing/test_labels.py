@@ -112,12 +112,3 @@ def test_too_few_facts_beside_the_wrong_ones_are_refused() -> None:
     label[:20] = 0
     with pytest.raises(DataError, match="holds 40 distinct facts that are not known to be wrong"):
         audit(dataclasses.replace(graph, label=label), QUICK)
-
-
-def test_a_confidence_changes_nothing_and_that_is_said() -> None:
-    graph = graph_of(people(12))
-    sure = dataclasses.replace(graph, confidence=torch.linspace(0, 1, len(graph)))
-    plain, found = audit(graph, QUICK), audit(sure, QUICK)
-    assert found.posterior.equals(plain.posterior)
-    assert notes(plain) == ()
-    assert "The audit does not use it" in " ".join(notes(found))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from npugraph.auditing.answers import record
 from npugraph.auditing.answers import sentences as sentences_on_answers
+from npugraph.auditing.columns import column_note
 from npugraph.auditing.corrections import better_alternatives, correction, end_of
 from npugraph.auditing.pools import KINDS
 from npugraph.auditing.result import FACT, Findings
@@ -117,11 +118,7 @@ def estimated_health(found: Findings) -> Health:
 def notes(found: Findings) -> tuple[str, ...]:
     """Return sentences on what was done with the columns of the input."""
     said = []
-    if found.graph.confidence is not None:
-        said.append(
-            "The input has a confidence for each fact. The audit does not use it: every fact "
-            "counts the same."
-        )
+    said += [column_note(name, effect) for name, effect in found.columns.items()]
     said += sentences_on_answers(found.answers, found.learned)
     if found.protected.all():
         said.append("Every fact that was judged is known to be right, so there are no suspects.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from npugraph.auditing.issues import Issues
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.statistics.columns import ColumnEffect
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
@@ -146,6 +148,7 @@ class Findings:
         wrong_end: ``head`` or ``tail`` where most wrong facts are wrong there; None where they are
             not, or where it was not told from the graph that there are any.
         chosen: validation MRR of each training setting that was tried.
+        columns: what each column of the input says about its facts.
     """
 
     graph: KnowledgeGraph
@@ -164,6 +167,7 @@ class Findings:
     missing_share: Interval | None = None
     wrong_end: str | None = None
     chosen: Tried = ()
+    columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def suspects(self) -> pa.Table:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.begun import begin
+from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
@@ -33,6 +34,7 @@ from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.views import ViewInputs, build_views
 from npugraph.auditing.write import write_audit
+from npugraph.data.io import ReadOptions
 from npugraph.data.sources import GraphLike, facts_of, load_graph
 from npugraph.names import percent, shorten
 from npugraph.report import ReportData, write_report
@@ -103,7 +105,8 @@ def audit(
     """
     asked, say = as_settings(AuditSettings, settings), _teller(stage)
     out = None if out is None else as_path(out, "the folder of the audit")
-    whole = load_graph(graph)
+    whole = load_graph(graph, ReadOptions(beside=asked.columns))
+    check_columns(whole, asked)
     issues = find_issues(whole, **(constraints or {}))
     known = gather_answers(whole, answers)
     judged = judged_graph(whole, known, asked)
@@ -123,6 +126,7 @@ def audit(
     model = weigh(crossfit, asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
     collected, learned = learn(judge_collected(crossfit, model), crossfit, model, known, asked)
+    collected, effects = judge_columns(collected, folds.graph, asked)
     return Audit(
         graph=whole,
         name=whole.name or whole.source or "graph",
@@ -140,6 +144,7 @@ def audit(
         missing_share=missing_share,
         wrong_end=_told_end(model, asked),
         chosen=tried,
+        columns=effects,
     )
 
 

@@ -42,6 +42,10 @@ class AuditSettings:
     views: tuple[ViewName, ...] = setting(
         (), "kinds of evidence, with commas between; none: those that suit the graph"
     )
+    evidence: tuple[str, ...] = setting(
+        (), "columns of the input that may say something about a fact, with commas between"
+    )
+    source: str | None = setting(None, "column that says where a fact is from; errors cluster")
     compared: int = setting(512, "entities each question is compared with, twice", low=2)
     explained: int = setting(200, "facts of each list that come with their evidence", low=0)
     beta: float | None = setting(None, "share of true facts among the collected, if known")
@@ -75,6 +79,13 @@ class AuditSettings:
                 f"The recipe {self.recipe} has no entity vectors, so it gives no view embedding; "
                 "leave the recipe as it is and ask for --views embedding,path."
             )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The further columns of the input that are read; an end of the fact is there anyway."""
+        if self.source is None or self.source in ("head", "tail"):
+            return self.evidence
+        return (*self.evidence, self.source)
 
     def asked(self) -> dict[str, Any]:
         """Return what was asked for, by name, without the thresholds."""

@@ -74,6 +74,22 @@ ViewsOption = Annotated[
         show_default=False,
     ),
 ]
+EvidenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column that may say something about a fact: numbers or words; repeatable.",
+        show_default=False,
+    ),
+]
+SourceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column that says where a fact is from: errors of one source come together.",
+        show_default=False,
+    ),
+]
 AuditSetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -99,6 +115,8 @@ def audit(
     types: TypesOption = None,
     rules: RulesOption = None,
     shapes: ShapesOption = None,
+    evidence: EvidenceOption = None,
+    source: SourceOption = None,
     beta: BetaOption = None,
     alpha: AlphaOption = None,
     assignments: AuditSetOption = None,
@@ -129,6 +147,8 @@ def audit(
         "views": views,
         "budget": budget,
         "target_precision": target_precision,
+        "evidence": None if evidence is None else tuple(evidence),
+        "source": source,
         "beta": beta,
         "alpha": alpha,
         "device": device,
@@ -145,7 +165,7 @@ def audit(
         if graph is None:
             whole, truth = _planted(settings.seed)
         else:
-            whole = load_graph(graph, header, columns, delimiter)
+            whole = load_graph(graph, header, columns, delimiter, settings.columns)
         guarded = None if protect is None else _read_facts(whole, protect)
         told = {"types": types, "rules": rules, "shapes": shapes}
         known = {"protected": guarded, "answers": answers, "constraints": told}

@@ -240,21 +240,30 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def read_options(header: bool | None, columns: str | None, delimiter: str | None) -> ReadOptions:
+def read_options(
+    header: bool | None,
+    columns: str | None,
+    delimiter: str | None,
+    beside: tuple[str, ...] = (),
+) -> ReadOptions:
     """Make the reader's options of the command's flags."""
     from npugraph.data.io import ReadOptions
 
     chosen = tuple(columns.split(",")) if columns else None
-    return ReadOptions(header=header, columns=chosen, delimiter=delimiter)
+    return ReadOptions(header=header, columns=chosen, delimiter=delimiter, beside=beside)
 
 
 def load_graph(
-    graph: str | None, header: bool | None, columns: str | None, delimiter: str | None
+    graph: str | None,
+    header: bool | None,
+    columns: str | None,
+    delimiter: str | None,
+    beside: tuple[str, ...] = (),
 ) -> KnowledgeGraph:
     """Find and read the graph a user asked for, and say on stderr what was read."""
     from npugraph.data.sources import load_graph as load
 
-    found = load(graph or "world", read_options(header, columns, delimiter))
+    found = load(graph or "world", read_options(header, columns, delimiter, beside))
     _announce(found.summary())
     return found
 

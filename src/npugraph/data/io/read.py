@@ -39,6 +39,8 @@ from npugraph.graph import Annotations, KnowledgeGraph, Splits, Vocabulary
 log = logging.getLogger(__name__)
 
 SPLITS = ("train", "valid", "test")
+# Before the names of columns that are kept beside the facts; no column of a fact begins so.
+MORE = "+"
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ class ReadOptions:
             and label.
         delimiter: the character between the fields of a text file.
         literals: keep RDF literals as entities instead of counting and skipping them.
+        beside: names or positions of further columns to keep beside the facts.
     """
 
     header: bool | None = None
     columns: tuple[str | int, ...] | None = None
     delimiter: str | None = None
     literals: bool = False
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a column list that cannot be right before any file is opened."""
@@ -149,6 +153,7 @@ def _read_text(
     header = _has_header(path, first, options)
     names = first.fields if header else [str(i) for i in range(len(first.fields))]
     roles = _assign_roles(f"{path}, line {first.first}", path, names, header, options.columns)
+    more = {name: _position(path, names, header, name) for name in options.beside}
     # Arrow skips lines, blank ones and those within quotes included.
     skip = first.last if header else 0
     if header and _is_last(path, compression, delimiter):
@@ -172,17 +177,28 @@ def _read_text(
                     newlines_in_values=quoted,
                 ),
                 convert_options=pyarrow.csv.ConvertOptions(
-                    include_columns=[columns[i] for i in roles.values()],
+                    include_columns=[columns[i] for i in {*roles.values(), *more.values()}],
                     column_types=dict.fromkeys(columns, pa.string()),
                     strings_can_be_null=False,
                 ),
             )
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(_explain(path, compression, delimiter, header, roles, error)) from None
-    table = table.rename_columns(list(roles))
+    beside = [(MORE + name, table[columns[i]]) for name, i in more.items()]
+    table = table.select([columns[i] for i in roles.values()]).rename_columns(list(roles))
     if header and options.header is None:
         _doubt_header(path, first, roles, table)
-    return _check(table, lambda error: _explain(path, compression, delimiter, header, roles, error))
+    checked = _check(
+        table, lambda error: _explain(path, compression, delimiter, header, roles, error)
+    )
+    return _with_more(checked, beside)
+
+
+def _with_more(table: pa.Table, beside: Sequence[tuple[str, pa.ChunkedArray]]) -> pa.Table:
+    """Add the further columns that were asked for."""
+    for name, column in beside:
+        table = table.append_column(name, column)
+    return table
 
 
 def _has_header(path: Path, first: Record, options: ReadOptions) -> bool:
@@ -333,11 +349,14 @@ def _read_parquet(path: Path, options: ReadOptions) -> pa.Table:
     try:
         schema = pyarrow.parquet.read_schema(path)
         roles = _assign_roles(str(path), path, schema.names, True, options.columns)
-        table = pyarrow.parquet.read_table(path, columns=[schema.names[i] for i in roles.values()])
+        more = [_position(path, schema.names, True, name) for name in options.beside]
+        wanted = [schema.names[i] for i in {*roles.values(), *more}]
+        table = pyarrow.parquet.read_table(path, columns=wanted)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from None
-    named = table.select([schema.names[i] for i in roles.values()])
-    return _check_columns(named.rename_columns(list(roles)), str(path))
+    return _roles_and_more(
+        table, str(path), {r: schema.names[i] for r, i in roles.items()}, options
+    )
 
 
 def check_table(table: pa.Table, where: str, options: ReadOptions) -> pa.Table:
@@ -345,8 +364,22 @@ def check_table(table: pa.Table, where: str, options: ReadOptions) -> pa.Table:
 
     ``where`` is how error messages call the table.
     """
-    roles = _assign_roles(where, Path(where), table.column_names, True, options.columns)
-    return _check_columns(table.select(list(roles.values())).rename_columns(list(roles)), where)
+    names = table.column_names
+    roles = _assign_roles(where, Path(where), names, True, options.columns)
+    return _roles_and_more(table, where, {role: names[i] for role, i in roles.items()}, options)
+
+
+def _roles_and_more(
+    table: pa.Table, where: str, roles: dict[str, str], options: ReadOptions
+) -> pa.Table:
+    """Return the columns of a fact, checked, and those that are kept beside it."""
+    chosen = table.select(list(roles.values())).rename_columns(list(roles))
+    names = table.column_names
+    beside = [
+        (MORE + name, table[names[_position(Path(where), names, True, name)]])
+        for name in options.beside
+    ]
+    return _with_more(_check_columns(chosen, where), beside)
 
 
 def _check_columns(table: pa.Table, where: str) -> pa.Table:
@@ -428,6 +461,11 @@ def encode_tables(
                 rows=rows,
                 source=sources[i],
                 annotations=beside[i],
+                columns={
+                    name.removeprefix(MORE): table[name].combine_chunks()
+                    for name in table.column_names
+                    if name.startswith(MORE)
+                },
             )
         )
     return graphs
