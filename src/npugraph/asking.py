@@ -27,6 +27,7 @@ from npugraph.explaining import explain as find_evidence
 from npugraph.fitting import Fitted, load, on_graph
 from npugraph.graph import KnowledgeGraph, Side
 from npugraph.model import Model
+from npugraph.names import ReadableNames
 from npugraph.ranking import evaluate as ranking
 from npugraph.ranking.evaluate import Evaluation, Group, Part, index_of_known
 from npugraph.ranking.predict import score_table
@@ -221,6 +222,7 @@ def explain(
     judged, folder = None, run
     if not isinstance(run, Fitted):
         path = as_path(run, "a run")
+        fact = _as_given(path, fact)
         judged = _judged(path, fact)
         if judged is not None:
             folder = path / "folds" / f"fold-{judged.get('fold') or 1}"
@@ -238,6 +240,7 @@ def explain(
         ids,
         score_all=system.score_all_without(here),
         paths=system.strongest_paths(here, top),
+        readable=None if judged is None else _readable(as_path(run, "a run"), graph),
         top=top,
         device=system.device,
     )
@@ -245,6 +248,29 @@ def explain(
         return dataclasses.replace(found, probability=_probability(system, ids, found.stored))
     chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))
     return dataclasses.replace(found, probability=chance, low=low, high=high)
+
+
+def _as_given(folder: Path, fact: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Return the names of a fact as the audit's input has them; they may be given as shown."""
+    path = folder / "names.parquet"
+    if not path.is_file():
+        return fact
+    asked = pc.field("shown").isin(list(fact))
+    found: dict[str, list[str]] = {}
+    for row in pyarrow.parquet.read_table(path, filters=asked).to_pylist():
+        found.setdefault(row["shown"], []).append(row["name"])
+    head, relation, tail = (found[n][0] if len(found.get(n, ())) == 1 else n for n in fact)
+    return head, relation, tail
+
+
+def _readable(folder: Path, graph: KnowledgeGraph) -> ReadableNames | None:
+    """Return how the audit's names are shown; None: as the graph says."""
+    path = folder / "names.parquet"
+    if not path.is_file():
+        return None
+    name, shown = (pyarrow.parquet.read_table(path)[c].to_pylist() for c in ("name", "shown"))
+    names = [graph.entities.labels, graph.relations.labels]
+    return ReadableNames(names, shown=dict(zip(name, shown, strict=True)))
 
 
 def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from torch import Tensor
 from npugraph.arrays import first_of_each
 from npugraph.display import Shown
 from npugraph.errors import DataError, SettingsError, nearest
+from npugraph.names import ReadableNames
 from npugraph.seeds import generator
 from npugraph.triples import TripleIndex, distinct_tails, flip, mean_answers
 
@@ -203,6 +205,15 @@ class KnowledgeGraph(Shown):
     def num_relations(self) -> int:
         """Number of relations, seen in these facts or not."""
         return len(self.relations)
+
+    @cached_property
+    def readable(self) -> ReadableNames:
+        """How the names of entities and relations are shown."""
+        beside = self.annotations
+        vocabularies = [self.entities.labels, self.relations.labels]
+        if beside is None:
+            return ReadableNames(vocabularies)
+        return ReadableNames(vocabularies, beside.literals, beside.prefixes)
 
     def select(self, index: Tensor) -> KnowledgeGraph:
         """Return the graph of the chosen rows; ``index`` is a mask [n] or row numbers [m]."""

@@ -174,7 +174,7 @@ def test_explain_takes_the_system_that_never_saw_the_fact(audited: tuple[Path, R
 def test_explain_in_words(audited: tuple[Path, Result]) -> None:
     text = npugraph("explain", audited[0], "person 001", "knows", "国 1", "--device", "cpu").stdout
     assert text.startswith("(person 001, knows, 国 1)  [not stored]")
-    for title in ("For it", "Against it", "How usual", "Ranked"):
+    for title in ("What speaks for it", "What speaks against it", "How usual", "What scores"):
         assert title in text
 
 

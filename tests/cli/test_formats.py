@@ -48,7 +48,8 @@ def write_inputs(folder: Path) -> None:
     lines = ["\t".join(row) + "\n" for row in rows]
     # The last line is an issue: it repeats the first.
     (folder / "facts.tsv").write_text("".join([*lines, lines[0]]), encoding="utf-8")
-    more = [f"{line[:-1]}\t0.9\t{int(i > 5)}\n" for i, line in enumerate(lines)]
+    # IRIs have short forms.
+    more = [f"http://x.org/{line[:-1]}\t0.9\t{int(i > 5)}\n" for i, line in enumerate(lines)]
     header = "head\trelation\ttail\tconfidence\tlabel\n"
     (folder / "labelled.tsv").write_text(header + "".join(more), encoding="utf-8")
     (folder / "rules.toml").write_text("[relation.r0]\none_tail = true\n", encoding="utf-8")
@@ -70,7 +71,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("fit", facts, "--out", place / "paths", "--recipe", "path", *SMALL),
         ("fit", "--show-settings"),
         ("evaluate", place / "run", "--filter", "raw", "--by", "relation", "--by", "cardinality"),
-        ("predict", place / "run", "--head", "a1", "--relation", "r1"),
+        ("predict", place / "run", "--head", "http://x.org/a1", "--relation", "r1"),
         ("score", place / "npu", facts, "--out", place / "score" / "scored.tsv"),
         ("audit", facts, "--out", place / "audit", *AUDIT, "--beta", "0.8"),
         ("audit", labelled, "--out", place / "audit-labelled" / "audit", *AUDIT,
@@ -78,7 +79,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("audit", "--out", place / "demo" / "audit", *AUDIT),
         ("audit", "--show-settings"),
         ("explain", place / "audit", "a1", "r1", "b3", "--device", "cpu"),
-        ("explain", place / "run", "a1", "r1", "b3", "--device", "cpu"),
+        ("explain", place / "run", "http://x.org/a1", "r1", "b3", "--device", "cpu"),
         ("explain", place / "paths", "a1", "r1", "b3", "--device", "cpu"),
         ("check", facts, "--out", place / "check" / "issues.tsv"),
         ("perturb", facts, "--out", place / "perturbed"),

@@ -67,8 +67,20 @@ def report_data(found: Findings, planted: Tensor | None = None) -> ReportData:
         collection=_collection(found),
         warnings=(*notes(found), *warnings(found)),
         issues=found.issues.groups(),
+        names=found.graph.readable.differing(_listed_names(found)),
         planted=None if planted is None else planted_check(found, planted),
     )
+
+
+def _listed_names(found: Findings) -> set[str]:
+    """Return every name that the report shows by itself."""
+    names = set(found.graph.relations.labels.to_pylist())
+    for table in (found.suspects, found.missing):
+        for column in {*FACT, "by"} & set(table.column_names):
+            names |= set(table[column].to_pylist())
+    for group in found.issues.groups():
+        names |= {name for row in group.examples for name in row.about}
+    return names - {None}
 
 
 def _settings(found: Findings) -> tuple[Setting, ...]:
@@ -197,11 +209,11 @@ def _row(row: dict[str, Any], evidence: Evidence, **more: Any) -> FactRow:
 
 def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
     """Put an explanation, and the alternatives that fit better, into short sentences."""
-    relation = shorten(found.fact[1])
+    relation = found.name(found.fact[1])
     supporting = []
     for item in found.supporting:
         way = (
-            " and ".join(f"({', '.join(map(shorten, fact))})" for fact in item.ways[0])
+            " and ".join(f"({', '.join(map(found.name, fact))})" for fact in item.ways[0])
             if item.ways
             else ""
         )
@@ -210,27 +222,27 @@ def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
             + (f"; here by {way}" if way else "")
         )
     supporting += [
-        f"{shorten(s.entity)}, much like the {s.side}, also has {relation}: "
-        f"{', '.join(map(shorten, s.values[:3]))}"
+        f"{found.name(s.entity)}, much like the {s.side}, also has {relation}: "
+        f"{', '.join(map(found.name, s.values[:3]))}"
         for s in found.similar
         if s.agrees
     ]
     supporting += [
-        f"the score rests on the path {path.words()} (weight {path.weight:.2f})"
+        f"the score rests on the path {path.words(found.name)} (weight {path.weight:.2f})"
         for path in found.paths[:PATHS]
     ]
     usual = [
-        f"{shorten(u.entity)} is the {u.side} of {u.count:,} of {u.relation_count:,} other facts "
-        f"of {relation}, and in {u.degree:,} other facts altogether"
+        f"{found.name(u.entity)} is the {u.side} of {u.count:,} of {u.relation_count:,} other "
+        f"facts of {relation}, and in {u.degree:,} other facts altogether"
         for u in found.usage
     ]
     usual += [
-        f"{shorten(end_of(found.fact, side))} ranks {rank:,.10g} as the {side}, among the entities "
-        "that are not stored there"
+        f"{found.name(end_of(found.fact, side))} ranks {rank:,.10g} as the {side}, among the "
+        "entities that are not stored there"
         for side, rank in found.ranks.items()
     ]
     fitting = [
-        f"{item.side} {shorten(end_of(item.fact, item.side))}"
+        f"{item.side} {found.name(end_of(item.fact, item.side))}"
         + (" (stored)" if item.collected else "")
         for item in better
     ]

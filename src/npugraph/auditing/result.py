@@ -310,7 +310,13 @@ class Findings:
     def _explainers(self) -> tuple[Explainer, ...]:
         graph = self.crossfit.folds.graph
         return tuple(
-            Explainer(graph, self.rules, system.score_all, device=system.device)
+            Explainer(
+                graph,
+                self.rules,
+                system.score_all,
+                readable=self.graph.readable,
+                device=system.device,
+            )
             for system in self.crossfit.systems
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from torch import Tensor
 
 from npugraph.auditing.page import report_data, summary
@@ -26,6 +27,7 @@ def write_audit(
     - suspects.tsv: stored facts to review, most probably wrong first;
     - missing.tsv: facts that are not stored, most probably true first;
     - issues.tsv: what breaks the regularities of the graph, found without a model;
+    - names.parquet: labels and short forms of names, where there are any;
     - posterior.parquet: every input row and every proposed fact with its probability;
     - cleaned.tsv and quarantine.tsv: the input rows, cut in two by the target precision;
     - patch.json: what was taken out, and how to undo it;
@@ -44,6 +46,8 @@ def write_audit(
     write_table(found.missing, folder / "missing.tsv", header=True)
     write_table(found.issues.table, folder / "issues.tsv", header=True)
     write_table(found.posterior, folder / "posterior.parquet")
+    if len(names := _names(found)):
+        write_table(names, folder / "names.parquet")
     # Columns beyond the three would be misread without their names.
     named = found.cleaned.num_columns > len(FACT)
     write_table(found.cleaned, folder / "cleaned.tsv", header=named)
@@ -60,6 +64,15 @@ def write_audit(
     }
     write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
     return result
+
+
+def _names(found: Findings) -> pa.Table:
+    """Return how the names of the graph are shown, where not as they are."""
+    graph = found.graph
+    whole = [*graph.entities.labels.to_pylist(), *graph.relations.labels.to_pylist()]
+    shown = graph.readable.differing(whole)
+    columns = [pa.array(list(part), pa.string()) for part in (shown, shown.values())]
+    return pa.table(columns, names=["name", "shown"])
 
 
 def _patch(found: Findings) -> dict[str, Any]:

@@ -328,9 +328,9 @@ def _stages() -> Iterator[Stage]:
 
 def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     columns = ("head", "relation", "tail", "P(true)", "90% interval")
-    table("Probably wrong", columns, _listed(found.suspects, 15))
+    table("Probably wrong", columns, _listed(found, found.suspects, 15))
     typer.echo("")
-    table("Perhaps missing", columns, _listed(found.missing, 10))
+    table("Perhaps missing", columns, _listed(found, found.missing, 10))
     typer.echo("")
     for line in _lines(result):
         typer.echo(line)
@@ -339,11 +339,11 @@ def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     typer.echo(f"All of it is in {out}; open {out / 'report.html'} in a browser.")
 
 
-def _listed(facts: pa.Table, count: int) -> list[list[str]]:
-    from npugraph.names import percent, shorten
+def _listed(found: Audit, facts: pa.Table, count: int) -> list[list[str]]:
+    from npugraph.names import percent
 
     return [
-        [shorten(row[name]) for name in ("head", "relation", "tail")]
+        [found.graph.readable(row[name]) for name in ("head", "relation", "tail")]
         + [percent(row["probability"])]
         + [f"{percent(row['low'])} to {percent(row['high'])}"]
         for row in facts.slice(0, count).to_pylist()

@@ -20,6 +20,7 @@ from npugraph.cli.common import (
 from npugraph.cli.output import OverwriteOption, check_file
 
 if TYPE_CHECKING:
+    from npugraph.graph import KnowledgeGraph
     from npugraph.report import IssueGroup
 
 TypesOption = Annotated[
@@ -76,20 +77,18 @@ def check(
         "examples": found.first(examples).to_pylist(),
         "out": None if out is None else str(out),
     }
-    emit("check", result, as_json, lambda: _show(found.groups(examples)))
+    emit("check", result, as_json, lambda: _show(found.groups(examples), whole))
     if out is not None:
         say(f"{len(found):,} issues are in {out}.")
 
 
-def _show(groups: tuple[IssueGroup, ...]) -> None:
+def _show(groups: tuple[IssueGroup, ...], graph: KnowledgeGraph) -> None:
     """Print each kind with its first occurrences; what is no sign of an error comes last."""
-    from npugraph.names import shorten
-
     if not groups:
         typer.echo("No issue was found.")
     for group in groups:
         mark = " (information)" if group.information else ""
         typer.echo(f"{group.title}: {group.count:,}{mark}  [{group.kind}]")
         for row in group.examples:
-            typer.echo(f"  {row.score:.3f}  {', '.join(map(shorten, row.about))}")
+            typer.echo(f"  {row.score:.3f}  {', '.join(map(graph.readable, row.about))}")
             typer.echo(f"         {row.sentence}")

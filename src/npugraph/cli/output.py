@@ -38,6 +38,7 @@ AUDIT_FILES = (
     "suspects.tsv",
     "missing.tsv",
     "issues.tsv",
+    "names.parquet",
     "posterior.parquet",
     "cleaned.tsv",
     "quarantine.tsv",

@@ -13,6 +13,7 @@ from torch import Tensor
 from npugraph.errors import DataError
 from npugraph.explaining.records import Labels
 from npugraph.graph import KnowledgeGraph, Side
+from npugraph.names import ReadableNames
 from npugraph.rules import DirectedEdges, RuleSet
 from npugraph.rules.edges import Ints, check_facts
 from npugraph.triples import Triple
@@ -48,9 +49,12 @@ class Tables:
         graph: the graph.
         edges: its facts, to be walked both ways.
         roles: int64 [E, 2R], sparse: how often an entity is the head of r, or (at r + R) its tail.
+        readable: how names are written in sentences.
     """
 
-    def __init__(self, graph: KnowledgeGraph, rules: RuleSet) -> None:
+    def __init__(
+        self, graph: KnowledgeGraph, rules: RuleSet, readable: ReadableNames | None = None
+    ) -> None:
         """Prepare ``graph``; the edges of the rules are used again where they are the same."""
         sizes = graph.num_entities, graph.num_relations
         found = rules.edges.num_entities, rules.edges.num_relations
@@ -60,6 +64,7 @@ class Tables:
                 f"{sizes[0]} and {sizes[1]}; mine them over the same vocabularies."
             )
         self.graph = graph
+        self.readable = readable or graph.readable
         self.edges = rules.edges
         if not torch.equal(self.edges.index.keys, graph.index().keys.cpu()):
             self.edges = DirectedEdges(graph.facts, *sizes)

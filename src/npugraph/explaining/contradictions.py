@@ -10,7 +10,6 @@ import torch
 from npugraph.explaining.case import Case, Tables
 from npugraph.explaining.records import Contradicting
 from npugraph.graph import Side
-from npugraph.names import shorten
 from npugraph.rules import RuleSet, wilson_lower
 
 # A regularity needs this many other cases, and this share of them must keep to it.
@@ -46,8 +45,8 @@ def _functional(tables: Tables, case: Case, top: int) -> Iterator[Contradicting]
                 "functional",
                 float(wilson_lower(single, len(counts))),
                 f"{single:,} of {len(counts):,} other {side}s of "
-                f"{shorten(tables.labels(case.fact)[1])} have one {other} only, and "
-                f"{shorten(tables.name(entity))} has another one.",
+                f"{tables.readable(tables.labels(case.fact)[1])} have one {other} only, and "
+                f"{tables.readable(tables.name(entity))} has another one.",
                 tuple(tables.labels(tables.place(case, other, v)) for v in values[:top].tolist()),
             )
 
@@ -71,15 +70,15 @@ def _type_mismatch(tables: Tables, case: Case) -> Iterator[Contradicting]:
         relations = tables.graph.relations
         names = [
             f"{'head' if r < num_relations else 'tail'} of "
-            f"{shorten(relations.label(r % num_relations))}"
+            f"{tables.readable(relations.label(r % num_relations))}"
             for r in foreign[np.argsort(-counts[foreign], kind="stable")][:3].tolist()
         ]
         often = "no other fact" if seen == 0 else "one other fact"
         yield Contradicting(
             "type",
             len(foreign) / len(roles),
-            f"{shorten(tables.name(entity))} is the {side} of {often} of "
-            f"{shorten(relations.label(relation))}, and "
+            f"{tables.readable(tables.name(entity))} is the {side} of {often} of "
+            f"{tables.readable(relations.label(relation))}, and "
             f"{len(foreign)} of its {len(roles)} roles ({', '.join(names)}) are those of fewer "
             f"than {FOREIGN_SHARE:.0%} of the {len(others):,} other {side}s.",
             (),
@@ -89,7 +88,7 @@ def _type_mismatch(tables: Tables, case: Case) -> Iterator[Contradicting]:
 def _asymmetric(tables: Tables, case: Case) -> Iterator[Contradicting]:
     """The relation goes one way only, but the reverse is stored; or it has no loops."""
     head, relation, tail = case.fact
-    name = shorten(tables.graph.relations.label(relation))
+    name = tables.readable(tables.graph.relations.label(relation))
     if head == tail:
         straight = int((case.heads != case.tails).sum())
         if _regular(straight, len(case.heads)):
@@ -133,8 +132,9 @@ def _unconfirmed(tables: Tables, rules: RuleSet, case: Case) -> Iterator[Contrad
         yield Contradicting(
             "unconfirmed",
             float(wilson_lower(covered, total)),
-            f"{covered:,} of {total:,} other facts of {shorten(tables.labels(case.fact)[1])} "
-            f"follow from {rule.describe(tables.graph.relations)}, and this one does not.",
+            f"{covered:,} of {total:,} other facts of "
+            f"{tables.readable(tables.labels(case.fact)[1])} follow from "
+            f"{rule.describe(tables.graph.relations, tables.readable)}, and this one does not.",
             (),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from npugraph.explaining.records import (
 )
 from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.model import FoundPath
+from npugraph.names import ReadableNames
 from npugraph.ranking.ranks import ScoreAll, refuse_nan
 from npugraph.rules import RuleSet, mine
 
@@ -53,6 +54,7 @@ class Explainer:
         rules: RuleSet | None = None,
         score_all: ScoreAll | None = None,
         *,
+        readable: ReadableNames | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         """Prepare the evidence of a graph.
@@ -61,11 +63,12 @@ class Explainer:
             graph: whose facts are the evidence.
             rules: mined over the same vocabularies; mined here from the graph if not given.
             score_all: scores every entity as the missing side of queries [q]: returns [q, E].
+            readable: how names are written in sentences; that of the graph if not given.
             device: where ``score_all`` wants its queries.
         """
         sizes = graph.num_entities, graph.num_relations
         self.rules = mine(graph.facts, *sizes) if rules is None else rules
-        self.tables = Tables(graph, self.rules)
+        self.tables = Tables(graph, self.rules, readable)
         self.score_all = score_all
         self.device = device
 
@@ -86,7 +89,7 @@ class Explainer:
         if self.score_all is not None:
             ranked = {side: self._ranked(self.score_all, case, side, top) for side in SIDES}
         corrections = [item for part in ranked.values() for item in part.corrections]
-        return Explanation(
+        found = Explanation(
             fact=self.tables.labels(case.fact),
             ids=case.fact,
             stored=case.stored,
@@ -100,6 +103,7 @@ class Explainer:
             corrections=tuple(sorted(corrections, key=lambda item: -item.gain)),
             paths=tuple(self._named(path) for path in paths[:top]),
         )
+        return replace(found, names=self.tables.readable.differing(found.mentioned()))
 
     def _supporting(self, case: Case, top: int) -> tuple[Supporting, ...]:
         rules, row = self.rules, torch.tensor([case.fact])
@@ -115,7 +119,7 @@ class Explainer:
             key = tuple(tuple((min(h, t), r, max(h, t)) for h, r, t in b) for b in bodies)
             if key not in found:
                 found[key] = Supporting(
-                    rule.describe(self.tables.graph.relations),
+                    rule.describe(self.tables.graph.relations, self.tables.readable),
                     rule.kind,
                     float(firings.confidence[place]),
                     float(firings.lower[place]),
@@ -228,6 +232,7 @@ def explain(
     score_all: ScoreAll | None = None,
     *,
     paths: Sequence[FoundPath] = (),
+    readable: ReadableNames | None = None,
     top: int = 5,
     device: torch.device | str = "cpu",
 ) -> Explanation:
@@ -240,4 +245,5 @@ def explain(
     >>> found.stored, found.contradicting[0].kind
     (False, 'functional')
     """
-    return Explainer(graph, rules, score_all, device=device).explain(fact, paths=paths, top=top)
+    explainer = Explainer(graph, rules, score_all, readable=readable, device=device)
+    return explainer.explain(fact, paths=paths, top=top)

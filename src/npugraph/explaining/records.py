@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npugraph.display import Shown
 from npugraph.graph import Side
-from npugraph.names import percent, shorten
+from npugraph.names import Readable, percent, shorten
 
 Labels = tuple[str, str, str]
 ContradictionKind = Literal["functional", "type", "asymmetric", "loop", "unconfirmed"]
@@ -133,8 +133,8 @@ class EvidencePath:
     forward: tuple[bool, ...]
     weight: float
 
-    def words(self) -> str:
-        """Return the path in one line.
+    def words(self, readable: Readable = shorten) -> str:
+        """Return the path in one line; ``readable`` writes the names.
 
         >>> way = (("Ann", "mother_of", "Bo"), ("Cy", "lives_with", "Bo"))
         >>> EvidencePath(way, (True, False), 0.5).words()
@@ -143,8 +143,8 @@ class EvidencePath:
         text = ""
         for (head, relation, tail), forward in zip(self.facts, self.forward, strict=True):
             first, last = (head, tail) if forward else (tail, head)
-            arrow = f"-{shorten(relation)}->" if forward else f"<-{shorten(relation)}-"
-            text = f"{text or shorten(first)} {arrow} {shorten(last)}"
+            arrow = f"-{readable(relation)}->" if forward else f"<-{readable(relation)}-"
+            text = f"{text or readable(first)} {arrow} {readable(last)}"
         return text
 
 
@@ -169,6 +169,7 @@ class Explanation(Shown):
         probability: that the fact is true, where it was judged, else None.
         low: lower end of its 90% interval, where there is one.
         high: upper end.
+        names: how names in it are shown, where not as they are.
     """
 
     fact: Labels
@@ -186,6 +187,7 @@ class Explanation(Shown):
     probability: float | None = None
     low: float | None = None
     high: float | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def shown(self) -> tuple[str, Mapping[str, object]]:
         """Show the state of the fact and how much speaks for it and against it."""
@@ -193,29 +195,53 @@ class Explanation(Shown):
         if self.probability is not None:
             rows["probability"] = self.probability
         rows |= {"for it": len(self.supporting), "against it": len(self.contradicting)}
-        return f"Explanation of {_words(self.fact)}", rows
+        return f"Explanation of {self._words(self.fact)}", rows
+
+    def mentioned(self) -> set[str]:
+        """Return all names in it."""
+        facts = [self.fact]
+        facts += [fact for item in self.supporting for way in item.ways for fact in way]
+        facts += [fact for item in self.contradicting for fact in item.facts]
+        facts += [item.fact for item in (*self.alternatives, *self.corrections)]
+        facts += [fact for path in self.paths for fact in path.facts]
+        alone = [name for item in self.similar for name in (item.entity, *item.values)]
+        return {name for fact in facts for name in fact} | set(alone)
+
+    def name(self, name: str) -> str:
+        """Return a name as it is shown."""
+        return self.names.get(name) or shorten(name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return dataclasses.asdict(self)
 
     def to_text(self) -> str:
-        """Return lines for the terminal."""
+        """Return lines for the terminal.
+
+        What agrees with the probability comes first; what does not is said to be outweighed.
+        """
         state = "stored" if self.stored else "not stored"
-        lines = [f"{_words(self.fact)}  [{state}]", *self._probability_lines()]
+        lines = [f"{self._words(self.fact)}  [{state}]", *self._probability_lines()]
+        right = self.probability is not None and self.probability >= 0.5
+        wrong = self.probability is not None and not right
+        both = [
+            (_outweighed("What speaks for it", wrong), [*self._for_lines(), *self._path_lines()]),
+            (_outweighed("What speaks against it", right), list(self._against_lines())),
+        ]
         sections = [
-            ("For it", self._supporting_lines() or ["  no rule fires"]),
-            ("Against it", self._contradicting_lines() or ["  nothing found"]),
-            ("How usual", self._usage_lines()),
-            ("Similar entities", self._similar_lines()),
-            ("Ranked", self._ranked_lines()),
-            ("Perhaps meant", [_alternative_line(a) for a in self.corrections]),
-            ("Paths the score rests on", [f"  {p.weight:.3f}  {p.words()}" for p in self.paths]),
+            *(reversed(both) if wrong else both),
+            ("How usual it is", list(self._usage_lines())),
+            ("The nearest stored facts", list(self._nearest_lines())),
+            ("What scores higher", list(self._ranked_lines())),
+            ("Perhaps meant", [self._alternative_line(a) for a in self.corrections]),
         ]
         for title, content in sections:
-            if content:
-                lines += [title, *content]
+            if content or title.startswith("What speaks"):
+                lines += [title, *(content or ["  Nothing was found."])]
         return "\n".join(lines)
+
+    def _words(self, fact: Labels) -> str:
+        return f"({', '.join(map(self.name, fact))})"
 
     def _probability_lines(self) -> list[str]:
         if self.probability is None:
@@ -223,54 +249,66 @@ class Explanation(Shown):
         line = f"Probability of being true: {percent(self.probability)}"
         if self.low is not None and self.high is not None:
             line += f" (90% interval {percent(self.low)} to {percent(self.high)})"
-        return [line]
+        return [f"{line}. It is probably {'right' if self.probability >= 0.5 else 'wrong'}."]
 
-    def _supporting_lines(self) -> list[str]:
-        lines = []
+    def _for_lines(self) -> Iterator[str]:
         for item in self.supporting:
-            counts = f"{item.support:,} of {item.body_count:,}{' sampled' if item.sampled else ''}"
-            lines.append(f"  {item.confidence:.3f}  {item.rule}  ({counts})")
-            lines += [f"         {' and '.join(map(_words, way))}" for way in item.ways]
-        return lines
+            sampled = " sampled" if item.sampled else ""
+            yield (
+                f"  {item.rule} holds in {item.support:,} of {item.body_count:,} other{sampled} "
+                f"cases ({item.confidence:.0%}), and here by:"
+            )
+            yield from (f"      {' and '.join(map(self._words, way))}" for way in item.ways)
+        for one in self.similar:
+            if one.agrees:
+                yield (
+                    f"  {self.name(one.entity)}, much like the {one.side}, also has "
+                    f"{self.name(self.fact[1])} with the same {_OTHER[one.side]}."
+                )
 
-    def _contradicting_lines(self) -> list[str]:
-        lines = []
+    def _path_lines(self) -> Iterator[str]:
+        for path in self.paths:
+            yield f"  The score rests on {path.words(self.name)} (weight {path.weight:.3f})."
+
+    def _against_lines(self) -> Iterator[str]:
         for item in self.contradicting:
-            lines.append(f"  {item.strength:.3f}  {item.text}")
-            lines += [f"         {_words(fact)}" for fact in item.facts]
-        return lines
+            yield f"  {item.text}"
+            yield from (f"      {self._words(fact)}" for fact in item.facts)
 
-    def _usage_lines(self) -> list[str]:
-        return [
-            f"  {u.side} {shorten(u.entity)}: in {u.count:,} of {u.relation_count:,} other facts "
-            f"of {shorten(self.fact[1])} ({u.share:.1%}), more than {u.percentile:.0%} of its "
-            f"{u.side}s; in {u.degree:,} other facts"
-            for u in self.usage
-        ]
+    def _usage_lines(self) -> Iterator[str]:
+        for one in self.usage:
+            yield (
+                f"  {self.name(one.entity)} is the {one.side} of {one.count:,} of "
+                f"{one.relation_count:,} other facts of {self.name(self.fact[1])}, more often than "
+                f"{one.percentile:.0%} of its {one.side}s, and is in {one.degree:,} other facts."
+            )
 
-    def _similar_lines(self) -> list[str]:
-        return [
-            f"  {s.similarity:.3f}  like the {s.side}, {shorten(s.entity)}: "
-            f"{', '.join(map(shorten, s.values)) or 'nothing stored'}"
-            f"{'  (agrees)' if s.agrees else ''}"
-            for s in self.similar
-        ]
+    def _nearest_lines(self) -> Iterator[str]:
+        relation = self.fact[1]
+        for one in self.similar:
+            for value in one.values:
+                ends = (one.entity, value) if one.side == "head" else (value, one.entity)
+                fact, like = self._words((ends[0], relation, ends[1])), self.name(one.entity)
+                yield f"  {fact}: {like} is like the {one.side} ({one.similarity:.0%} in common)."
 
-    def _ranked_lines(self) -> list[str]:
-        lines = []
+    def _ranked_lines(self) -> Iterator[str]:
         for side, rank in self.ranks.items():
-            lines.append(f"  as {side}: rank {rank:,.10g}, score {self.scores[side]:.4f}; above it")
-            listed = [a for a in self.alternatives if a.side == side and a.gain > 0]
-            lines += [f"  {_alternative_line(a)}" for a in listed]
-            if not listed:
-                lines[-1] = lines[-1].removesuffix("; above it")
-        return lines
+            end = self.fact[0] if side == "head" else self.fact[2]
+            above = [a for a in self.alternatives if a.side == side and a.gain > 0]
+            stop = ". Above it:" if above else "."
+            yield (
+                f"  As the {side}, {self.name(end)} ranks {rank:,.10g} among what is not stored "
+                f"there (score {self.scores[side]:.4f}){stop}"
+            )
+            yield from (f"    {self._alternative_line(a)}" for a in above)
+
+    def _alternative_line(self, item: Alternative) -> str:
+        state = "stored" if item.collected else "not stored"
+        return f"  {self._words(item.fact)} (score {item.score:.4f}, {state})"
 
 
-def _words(fact: Labels) -> str:
-    return f"({', '.join(map(shorten, fact))})"
+_OTHER = {"head": "tail", "tail": "head"}
 
 
-def _alternative_line(item: Alternative) -> str:
-    state = "stored" if item.collected else "not stored"
-    return f"  {item.score:.4f}  {_words(item.fact)}  [{state}]"
+def _outweighed(title: str, is_: bool) -> str:
+    return f"{title}, and is outweighed" if is_ else title

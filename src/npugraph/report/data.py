@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -294,6 +295,7 @@ class ReportData:
         planted: the demo's planted errors against the suspects, or None.
         removed: the demo's removed true facts against the missing facts, or None.
         issues: what was found without a model, by kind.
+        names: how names are shown (labels, short IRIs), where not as they are.
     """
 
     graph: GraphSummary
@@ -308,6 +310,7 @@ class ReportData:
     planted: PlantedCheck | None = None
     removed: PlantedCheck | None = None
     issues: tuple[IssueGroup, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a yield curve that runs backwards."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -89,6 +89,7 @@ def render_report(data: ReportData) -> str:
         suspects=_row_views(data.suspects),
         missing=_row_views(data.missing),
         names=_long_names,
+        shown_names=lambda rows: _shown_names(data.names, rows),
         expected_wrong=sum(1 - row.probability.value for row in data.suspects),
         expected_true=sum(row.probability.value for row in data.missing),
         relations=_relation_views(data),
@@ -196,6 +197,12 @@ def _row_views(rows: Sequence[FactRow]) -> list[dict[str, Any]]:
         }
         views.append(view)
     return views
+
+
+def _shown_names(names: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return how the names in some rows are shown, where not as they are."""
+    found = {row[key] for row in rows for key in ("head", "relation", "tail", "correction")}
+    return {name: names[name] for name in sorted(found - {None}) if name in names}
 
 
 def _long_names(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

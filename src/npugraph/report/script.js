@@ -23,6 +23,11 @@
     return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   }
 
+  // A name as it is shown: its label or short IRI where it has one, cut where it is long.
+  function readable(name, limits) {
+    return shorten(Object.hasOwn(limits.names, name) ? limits.names[name] : name, limits);
+  }
+
   // The start and the end of a long name; names.shorten does the same. Characters, not halves of
   // them, are counted, but those beyond what can be shown are not looked at.
   function shorten(text, limits) {
@@ -35,7 +40,7 @@
 
   function label(text, limits) {
     if (!text) return make("span", { class: "label quiet" }, "(empty)");
-    const shown = shorten(text, limits);
+    const shown = readable(text, limits);
     // A line may break after the signs that join the words of paths and IRIs.
     const pieces = shown.split(/(?<=[/_#:.])(?=[^/_#:.])/).flatMap((piece) => [make("wbr"), piece]);
     const cut = shown === text ? {} : { title: text.slice(0, limits.title) };
@@ -122,7 +127,8 @@
         for (const key of ["head", "relation", "tail", "correction"]) {
           if (typeof row[key] === "number") row[key] = payload.names[row[key]];
         }
-        const searched = [row.head, row.relation, row.tail].map((name) => name.slice(0, this.limits.title));
+        const searched = [row.head, row.relation, row.tail].flatMap((name) =>
+          [name.slice(0, this.limits.title), readable(name, this.limits)]);
         row.text = plain(searched.join("\n"));
         row.sentences = Object.values(row.evidence).reduce((sum, lines) => sum + lines.length, 0);
       }
@@ -142,7 +148,7 @@
       this.tools.relation.append(
         make("option", { value: "" }, `all (${names.length.toLocaleString("en")})`),
         ...names.map((name, i) =>
-          make("option", { value: i }, `${shorten(name, this.limits) || "(empty)"} (${counts.get(name).toLocaleString("en")})`)));
+          make("option", { value: i }, `${readable(name, this.limits) || "(empty)"} (${counts.get(name).toLocaleString("en")})`)));
     }
 
     makeSortable(header) {

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from npugraph.errors import DataError, SettingsError
 from npugraph.graph import Side, Vocabulary
-from npugraph.names import shorten
+from npugraph.names import Readable, shorten
 from npugraph.rules.edges import (
     Bools,
     DirectedEdges,
@@ -87,8 +87,8 @@ class Rule:
             return "symmetric"
         return "inverse" if self.body[0] >= self.num_relations else "subsumption"
 
-    def describe(self, relations: Vocabulary) -> str:
-        """Return the rule in words; long names are cut.
+    def describe(self, relations: Vocabulary, readable: Readable = shorten) -> str:
+        """Return the rule in words; ``readable`` writes the names, and cuts long ones.
 
         >>> Rule((1,), 0, 3, 4, num_relations=1).describe(Vocabulary.of(["borders"]))
         'borders(y, x) => borders(x, y)'
@@ -97,9 +97,9 @@ class Rule:
         atoms = []
         for direction, (start, end) in zip(self.body, ends, strict=True):
             order = (start, end) if direction < self.num_relations else (end, start)
-            name = shorten(relations.label(direction % self.num_relations))
+            name = readable(relations.label(direction % self.num_relations))
             atoms.append(f"{name}({', '.join(order)})")
-        return f"{', '.join(atoms)} => {shorten(relations.label(self.head))}(x, y)"
+        return f"{', '.join(atoms)} => {readable(relations.label(self.head))}(x, y)"
 
 
 @dataclass(frozen=True, eq=False)

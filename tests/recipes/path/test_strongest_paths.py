@@ -196,7 +196,7 @@ def test_explain_names_the_paths(run: tuple[Fitted, Path]) -> None:
     facts = ("grand29", "parent_of", "parent29"), ("parent29", "parent_of", "child29")
     assert found.paths[0].facts == facts
     words = "grand29 -parent_of-> parent29 -parent_of-> child29"
-    assert f"{found.paths[0].weight:.3f}  {words}" in found.to_text()
+    assert f"{words} (weight {found.paths[0].weight:.3f})" in found.to_text()
     done = CliRunner().invoke(app, ["explain", str(folder), *fact, "--device", "cpu", "--json"])
     assert json.loads(done.stdout)["paths"][0]["facts"] == [list(one) for one in facts]
 

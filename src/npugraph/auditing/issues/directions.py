@@ -7,7 +7,7 @@ import pyarrow as pa
 import torch
 
 from npugraph.arrays import Ints
-from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong, text
+from npugraph.auditing.issues.facts import Facts, listed, regular, strong, text
 
 
 def self_loops(facts: Facts) -> pa.Table:
@@ -16,9 +16,8 @@ def self_loops(facts: Facts) -> pa.Table:
     straight = facts.counts - facts.by_relation(loop)
     score = regular(straight, facts.counts - 1)
     rows = np.flatnonzero(loop & strong(straight, facts.counts - 1)[facts.relation])
-    labels = facts.graph.relations
     sentences = [
-        f"{straight[r]:,} of the {facts.counts[r] - 1:,} other facts of {short(labels.label(r))} "
+        f"{straight[r]:,} of the {facts.counts[r] - 1:,} other facts of {facts.named(r)} "
         "join two different entities."
         for r in facts.relation[rows].tolist()
     ]
@@ -34,9 +33,8 @@ def both_ways(facts: Facts) -> pa.Table:
     chosen = strong(pairs - double, pairs - 1)[facts.relation[later]]
     rows, back = later[chosen], back[chosen]
     names, others = facts.names(rows), facts.names(back)
-    labels = facts.graph.relations
     sentences = [
-        f"{pairs[r] - double[r]:,} of the {pairs[r] - 1:,} other pairs of {short(labels.label(r))} "
+        f"{pairs[r] - double[r]:,} of the {pairs[r] - 1:,} other pairs of {facts.named(r)} "
         "are stored one way only; of this one the reverse is stored, too."
         for r in facts.relation[rows].tolist()
     ]

@@ -108,6 +108,14 @@ class Facts:
         """Count chosen facts [n] by relation, int64 [R]."""
         return np.bincount(self.relation[chosen], minlength=self.num_relations)
 
+    def short(self, name: str) -> str:
+        """Write a name in a sentence."""
+        return shorten(self.graph.readable(name), 60)
+
+    def named(self, relation: int) -> str:
+        """Write the name of a relation in a sentence."""
+        return self.short(self.graph.relations.label(relation))
+
     def entity(self, number: int) -> str:
         """Return the name of an entity."""
         return self.graph.entities.label(number)
@@ -179,8 +187,3 @@ def text(fact: Sequence[str]) -> str:
     'Rome, capital_of, Italy'
     """
     return ", ".join(fact)
-
-
-def short(name: str) -> str:
-    """Write a name in a sentence."""
-    return shorten(name, 60)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from npugraph.arrays import Ints
-from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong
+from npugraph.auditing.issues.facts import Facts, listed, regular, strong
 from npugraph.auditing.issues.literals import Bools
 from npugraph.graph import Side
 from npugraph.rules import wilson_lower
@@ -57,7 +57,7 @@ class Roles:
 
     def name(self, role: int) -> str:
         """Write a role."""
-        relation = short(self.facts.graph.relations.label(role % self.num_relations))
+        relation = self.facts.short(self.facts.graph.relations.label(role % self.num_relations))
         return f"{'head' if role < self.num_relations else 'tail'} of {relation}"
 
     def first_fact(self, role: int, side: Side, entities: Ints) -> Ints:
@@ -121,20 +121,23 @@ def _by_types(roles: Roles, types: sparse.csr_array, names: pa.Array) -> Iterato
         odd = np.flatnonzero(~keeps)
         if not len(odd) or not strong(int(keeps.sum()), len(entities) - 1):
             continue
-        shown = [_listing(names, own.indices[own.indptr[k] : own.indptr[k + 1]]) for k in odd]
+        shown = [
+            _listing(facts, names, own.indices[own.indptr[k] : own.indptr[k + 1]]) for k in odd
+        ]
         most = np.argsort(-own.sum(axis=0), kind="stable")[: min(3, int(usual.sum()))]
+        expected = _listing(facts, names, most)
         rows = roles.first_fact(role, side, entities[odd])
         sentences = [
-            f"{short(facts.entity(int(entity)))} is {own_types}; {int(keeps.sum()):,} of the "
-            f"{len(entities) - 1:,} other {side}s are of a usual type ({_listing(names, most)})."
-            for entity, own_types in zip(entities[odd], shown, strict=True)
+            f"{facts.short(facts.entity(int(entity)))} is {kinds}; {int(keeps.sum()):,} of the "
+            f"{len(entities) - 1:,} other {side}s are of a usual type ({expected})."
+            for entity, kinds in zip(entities[odd], shown, strict=True)
         ]
         scores = [score] * len(rows)
         yield listed("type", scores, sentences, **facts.names(rows), other=[*shown])
 
 
-def _listing(names: pa.Array, places: Ints) -> str:
-    return ", ".join(short(names[int(place)].as_py()) for place in places[:3])
+def _listing(facts: Facts, names: pa.Array, places: Ints) -> str:
+    return ", ".join(facts.short(names[int(place)].as_py()) for place in places[:3])
 
 
 def _by_roles(roles: Roles) -> Iterator[pa.Table]:
@@ -158,7 +161,7 @@ def _by_roles(roles: Roles) -> Iterator[pa.Table]:
         rows = roles.first_fact(role, side, odd)
         shown = [_other_roles(roles, int(entity), role) for entity in odd]
         sentences = [
-            f"{short(facts.entity(int(entity)))} is {elsewhere}; {int(keeps.sum()):,} of the "
+            f"{facts.short(facts.entity(int(entity)))} is {elsewhere}; {int(keeps.sum()):,} of the "
             f"{len(entities) - 1:,} other {side}s that are known from other facts fit in here."
             for entity, elsewhere in zip(odd, shown, strict=True)
         ]

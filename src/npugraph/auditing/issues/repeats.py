@@ -7,7 +7,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from npugraph.arrays import Ints
-from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong
+from npugraph.auditing.issues.facts import Facts, listed, regular, strong
 from npugraph.auditing.issues.literals import Bools
 
 
@@ -52,8 +52,8 @@ def _matched(facts: Facts, turned: bool) -> pa.Table:
         names.append(a)
         others.append(b)
         sentences.append(
-            f"{int(count[k]):,} of the {facts.counts[left[k]]:,} facts of {short(a)} and of the "
-            f"{facts.counts[right[k]]:,} of {short(b)} are the same{how}; one would do."
+            f"{int(count[k]):,} of the {facts.counts[left[k]]:,} facts of {facts.short(a)} and of "
+            f"the {facts.counts[right[k]]:,} of {facts.short(b)} are the same{how}; one would do."
         )
     return listed(kind, score[kept], sentences, relation=names, other=others)
 
@@ -107,7 +107,7 @@ def single_facts(facts: Facts) -> pa.Table:
     lonely = np.where(alone[facts.head[rows]], facts.head[rows], facts.tail[rows])
     others = facts.graph.entities.labels.take(pa.array(lonely))
     sentences = [
-        f"{short(name)} is in no other fact; {linked:,} of the {present:,} "
+        f"{facts.short(name)} is in no other fact; {linked:,} of the {present:,} "
         "entities are in more than one."
         for name in others.to_pylist()
     ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from npugraph.arrays import Ints
 from npugraph.auditing.issues.directions import later_reverses
-from npugraph.auditing.issues.facts import OTHER, Facts, listed, short, text
+from npugraph.auditing.issues.facts import OTHER, Facts, listed, text
 from npugraph.auditing.issues.kinds import known_types
 from npugraph.auditing.issues.literals import Values
 from npugraph.auditing.issues.second import further
@@ -46,7 +46,7 @@ def _violations(facts: Facts, name: str, rules: RelationRules) -> Iterator[pa.Ta
     if name in known:
         yield from _of_facts(facts, known.index(name), rules, place)
     if name in literal and facts.values is not None:
-        yield from _of_values(facts.values, literal, name, rules)
+        yield from _of_values(facts, facts.values, literal, name, rules)
 
 
 def _of_facts(facts: Facts, number: int, rules: RelationRules, place: str) -> Iterator[pa.Table]:
@@ -71,15 +71,15 @@ def _of_facts(facts: Facts, number: int, rules: RelationRules, place: str) -> It
 
 
 def _of_values(
-    values: Values, literal: list[str], name: str, rules: RelationRules
+    facts: Facts, values: Values, literal: list[str], name: str, rules: RelationRules
 ) -> Iterator[pa.Table]:
     number = literal.index(name)
     if rules.one_tail:
         again, firsts = further_values(values)
         mine = values.relation[again] == number
-        yield _said_of(values, again[mine], firsts[mine], "has one value per entity")
+        yield _said_of(facts, values, again[mine], firsts[mine], "has one value per entity")
     if rules.not_after:
-        yield _after(values, number, literal.index(rules.not_after))
+        yield _after(facts, values, number, literal.index(rules.not_after))
 
 
 def _of_types(facts: Facts, rows: Ints, side: Side, types: tuple[str, ...], place: str) -> pa.Table:
@@ -106,7 +106,7 @@ def _of_types(facts: Facts, rows: Ints, side: Side, types: tuple[str, ...], plac
     wanted = " or ".join(types)
     names_of = facts.names(found)
     sentences = [
-        f"A rule: a {side} of {short(relation)} is {wanted}; {short(name)} is {own}."
+        f"A rule: a {side} of {facts.short(relation)} is {wanted}; {facts.short(name)} is {own}."
         for relation, name, own in zip(
             names_of["relation"].to_pylist(), names_of[side].to_pylist(), shown, strict=True
         )
@@ -118,26 +118,28 @@ def _said(facts: Facts, rows: Ints, rule: str, others: Ints | None = None) -> pa
     """Return facts [k] with the rule they break, and the facts they break it with."""
     names = facts.names(rows)
     if others is None:
-        sentences = [f"A rule: {short(name)} {rule}." for name in names["relation"].to_pylist()]
+        sentences = [
+            f"A rule: {facts.short(name)} {rule}." for name in names["relation"].to_pylist()
+        ]
         return listed(KIND, np.ones(len(rows)), sentences, **names)
     columns = (column.to_pylist() for column in facts.names(others).values())
-    return _beside(names, rule, [text(fact) for fact in zip(*columns, strict=True)])
+    return _beside(facts, names, rule, [text(fact) for fact in zip(*columns, strict=True)])
 
 
-def _said_of(values: Values, rows: Ints, others: Ints, rule: str) -> pa.Table:
-    return _beside(values.names(rows), rule, values.value.take(pa.array(others)).to_pylist())
+def _said_of(facts: Facts, values: Values, rows: Ints, others: Ints, rule: str) -> pa.Table:
+    return _beside(facts, values.names(rows), rule, values.value.take(pa.array(others)).to_pylist())
 
 
-def _beside(names: dict[str, pa.Array], rule: str, other: list[str]) -> pa.Table:
+def _beside(facts: Facts, names: dict[str, pa.Array], rule: str, other: list[str]) -> pa.Table:
     """Return names [k] with the rule they break and what else is stored."""
     sentences = [
-        f"A rule: {short(name)} {rule}; also stored: {shorten(stored)}."
+        f"A rule: {facts.short(name)} {rule}; also stored: {shorten(stored)}."
         for name, stored in zip(names["relation"].to_pylist(), other, strict=True)
     ]
     return listed(KIND, np.ones(len(other)), sentences, **names, other=other)
 
 
-def _after(values: Values, before: int, after: int) -> pa.Table:
+def _after(facts: Facts, values: Values, before: int, after: int) -> pa.Table:
     """Return values of one relation that are after all of the entity's values of another."""
     usable = ~np.isnan(values.low)
     last = np.full(len(values.entities), np.nan)
@@ -148,4 +150,6 @@ def _after(values: Values, before: int, after: int) -> pa.Table:
     latest = rows[np.argsort(values.high[rows], kind="stable")]
     of_entity = dict(zip(values.entity[latest].tolist(), latest.tolist(), strict=True))
     others = np.array([of_entity[e] for e in values.entity[mine].tolist()], np.int64)
-    return _said_of(values, mine, others, f"is not after {short(values.relations[after].as_py())}")
+    return _said_of(
+        facts, values, mine, others, f"is not after {facts.short(values.relations[after].as_py())}"
+    )

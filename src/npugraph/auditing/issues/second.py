@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from npugraph.arrays import Ints
-from npugraph.auditing.issues.facts import OTHER, Facts, listed, regular, short, strong
+from npugraph.auditing.issues.facts import OTHER, Facts, listed, regular, strong
 from npugraph.auditing.issues.literals import Bools
 from npugraph.graph import Side
 
@@ -39,10 +39,10 @@ def _second(facts: Facts, side: Side) -> pa.Table:
     rows, firsts = rows[chosen], firsts[chosen]
     names = facts.names(rows)
     values = facts.names(firsts)[side]
-    entities, labels = names[OTHER[side]].to_pylist(), facts.graph.relations
+    entities = names[OTHER[side]].to_pylist()
     sentences = [
-        f"{single[r]:,} of the {groups[r] - 1:,} other {OTHER[side]}s of {short(labels.label(r))} "
-        f"have one {side}; {short(name)} also has {short(value)}."
+        f"{single[r]:,} of the {groups[r] - 1:,} other {OTHER[side]}s of {facts.named(r)} "
+        f"have one {side}; {facts.short(name)} also has {facts.short(value)}."
         for r, name, value in zip(
             facts.relation[rows].tolist(), entities, values.to_pylist(), strict=True
         )

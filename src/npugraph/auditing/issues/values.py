@@ -7,7 +7,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from npugraph.arrays import Ints
-from npugraph.auditing.issues.facts import Facts, listed, regular, short, strong
+from npugraph.auditing.issues.facts import Facts, listed, regular, strong
 from npugraph.auditing.issues.literals import DATES, NUMBERS, TEXTS, Values
 from npugraph.names import shorten
 
@@ -30,8 +30,8 @@ def second_values(facts: Facts) -> pa.Table:
     rows, firsts = rows[chosen], firsts[chosen]
     names, other = values.names(rows), values.value.take(pa.array(firsts))
     sentences = [
-        f"{single[r]:,} of the {groups[r] - 1:,} others that have {short(name)} have one value; "
-        f"{short(entity)} also has {short(value)}."
+        f"{single[r]:,} of the {groups[r] - 1:,} others that have {facts.short(name)} have one "
+        f"value; {facts.short(entity)} also has {facts.short(value)}."
         for r, name, entity, value in zip(
             values.relation[rows].tolist(),
             names["relation"].to_pylist(),
@@ -67,7 +67,7 @@ def odd_values(facts: Facts) -> pa.Table:
     rows = np.flatnonzero(odd & strong(plain, total - 1)[values.relation])
     names = values.names(rows)
     sentences = [
-        f"{plain[r]:,} of the {total[r] - 1:,} other values of {short(name)} are "
+        f"{plain[r]:,} of the {total[r] - 1:,} other values of {facts.short(name)} are "
         f"{SORTS[int(values.sort[r])]} each."
         for r, name in zip(
             values.relation[rows].tolist(), names["relation"].to_pylist(), strict=True
@@ -93,7 +93,7 @@ def out_of_order(facts: Facts) -> pa.Table:
     for a, b, cases in zip(*common.coords, common.data, strict=True):
         # Fewer cases cannot prove a regularity, even without an exception.
         if a != b and values.sort[a] == values.sort[b] and strong(cases, cases):
-            tables.append(_broken_order(values, table, int(a), int(b)))
+            tables.append(_broken_order(facts, values, table, int(a), int(b)))
     return pa.concat_tables([empty, *tables])
 
 
@@ -112,7 +112,9 @@ def _single_valued(values: Values) -> sparse.csc_array:
     return sparse.csc_array((usable[first[one]] + 1, cells), shape=shape)
 
 
-def _broken_order(values: Values, table: sparse.csc_array, a: int, b: int) -> pa.Table:
+def _broken_order(
+    facts: Facts, values: Values, table: sparse.csc_array, a: int, b: int
+) -> pa.Table:
     """Return the entities whose value of ``a`` is after that of ``b``, if that is exceptional."""
     left, right = (table[:, [k]].toarray().ravel() for k in (a, b))
     both = np.flatnonzero((left > 0) & (right > 0))
@@ -126,7 +128,7 @@ def _broken_order(values: Values, table: sparse.csc_array, a: int, b: int) -> pa
         return listed("order", [], [])
     rows, others = left[broken], right[broken]
     names = values.names(rows)
-    before, after = (short(values.relations[k].as_py()) for k in (a, b))
+    before, after = (facts.short(values.relations[k].as_py()) for k in (a, b))
     other_values = values.value.take(pa.array(others)).to_pylist()
     sentences = [
         f"{before} ({shorten(value, 30)}) is after {after} ({shorten(later, 30)}); of the "
