@@ -58,7 +58,7 @@ bench-ranking: $(INSTALLED) ## Speed of exact ranking against PyKEEN, on one mac
 recipe-docs: $(INSTALLED) ## Write docs/recipes.md and docs/recipes/ again from the recipes and the measured results.
 	$(BIN)/python scripts/build_recipe_docs.py
 
-page-tables: $(INSTALLED) ## Put the tables of docs/audit.md and docs/paths.md in place again from the results.
+page-tables: $(INSTALLED) ## Put the tables of the pages in place again from the results.
 	$(BIN)/python scripts/build_page_tables.py
 
 results-docs: $(INSTALLED) ## Write docs/results.md, docs/results/ and the figures again from the bench's results.

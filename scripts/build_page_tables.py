@@ -1,10 +1,10 @@
-"""Puts the tables of docs/audit.md and docs/paths.md in place, from lines of benchmarks/results.
+"""Puts the tables of some pages of docs/ in place, from lines of benchmarks/results.
 
     python scripts/build_page_tables.py            # write them
     python scripts/build_page_tables.py --check    # fail where they are not up to date
 
 The text around the tables is written by hand. A table stands between two comments, which name it
-after its function in benchmarks/quality/audit_tables.py or paths_tables.py.
+after its function in one of benchmarks/quality/*_tables.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # A script is run from anywhere; the benchmarks are a package of the repository, not installed.
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.quality import audit_tables, paths_tables  # noqa: E402
+from benchmarks.quality import (  # noqa: E402
+    ablation_tables,
+    audit_tables,
+    paths_tables,
+    planted_tables,
+)
 
 Table = Callable[[list[dict[str, Any]]], Iterable[str]]
 END = "<!-- end -->\n"
@@ -33,13 +38,18 @@ class Page(NamedTuple):
     tables: tuple[Table, ...]
 
 
-def of(name: str, module: Any) -> Page:
-    """Return the page ``docs/NAME.md``, whose results are ``results/NAME.jsonl``."""
-    results = ROOT / "benchmarks" / "results" / f"{name}.jsonl"
-    return Page(ROOT / "docs" / f"{name}.md", lambda: module.read(results), module.TABLES)
+def of(name: str, module: Any, results: str = "") -> Page:
+    """Return the page ``docs/NAME.md``, whose results are ``results/NAME.jsonl`` or another."""
+    lines = ROOT / "benchmarks" / "results" / f"{results or name}.jsonl"
+    return Page(ROOT / "docs" / f"{name}.md", lambda: module.read(lines), module.TABLES)
 
 
-PAGES = (of("audit", audit_tables), of("paths", paths_tables))
+PAGES = (
+    of("audit", audit_tables),
+    of("paths", paths_tables),
+    of("method", ablation_tables, "ablation"),
+    of("method", planted_tables, "planted_share"),
+)
 
 
 def filled(page: Page, text: str) -> str:

@@ -39,8 +39,9 @@ from npugraph.graph import Splits, TripleIndex
 from npugraph.metrics import auroc, average_precision
 from npugraph.model import Model
 from npugraph.ranking.evaluate import known_facts
-from npugraph.ranking.ranks import ScoreAll, rank
+from npugraph.ranking.ranks import Ranks, ScoreAll, rank
 from npugraph.recipes import get_recipe
+from npugraph.recipes.base import Recipe
 from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.plus import PlusModel, PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
@@ -179,7 +180,9 @@ def speed(splits: Splits, recipe: str, settings: PathSettings) -> dict[str, Any]
     }
 
 
-def train(splits: Splits, recipe: str, settings: TrainSettings) -> tuple[Fitted, dict[str, Any]]:
+def train(
+    splits: Splits, recipe: str | Recipe, settings: TrainSettings
+) -> tuple[Fitted, dict[str, Any]]:
     """Train, saying how it goes; return what was trained and how long that took."""
 
     def report(record: dict[str, Any]) -> None:
@@ -214,13 +217,18 @@ def filters_of(splits: Splits, rate: float) -> dict[str, Tensor]:
     return {name: known_facts(splits, name) for name in names}
 
 
-def figures(
+def ranks_of(
     score_all: ScoreAll, system: PathModel, splits: Splits, filters: dict[str, Tensor]
-) -> dict[str, Any]:
-    """Rank the test facts; return the metrics by filter, and MRR for linked and unlinked pairs."""
+) -> Ranks:
+    """Rank the test facts."""
     facts = splits.test.facts.to(system.device)
-    ranks = rank(score_all, facts, splits.num_entities, splits.num_relations, filters)
+    return rank(score_all, facts, splits.num_entities, splits.num_relations, filters)
+
+
+def figures(ranks: Ranks, system: PathModel) -> dict[str, Any]:
+    """Return the metrics of the test facts by filter, and MRR for linked and unlinked pairs."""
     result: dict[str, Any] = {}
+    facts = torch.from_numpy(ranks.facts).to(system.device)
     mask = system.kinds_of(facts)["linked"].cpu().numpy()
     for name in ranks.by_filter:
         metrics = ranks.metrics(name)
@@ -259,41 +267,52 @@ def run(arguments: argparse.Namespace, emit: Emit) -> None:
     system = path_part(fitted.system)
     record["ms_per_step"] = round(1e3 * record["training_seconds"] / steps_of(fitted), 2)
     for part, score_all in rankings_of(fitted.system).items():
-        result = figures(score_all, system, splits, filters_of(splits, arguments.rate))
+        ranks = ranks_of(score_all, system, splits, filters_of(splits, arguments.rate))
+        result = figures(ranks, system)
         emit("ranking", {"part": part, "settings": asdict(settings), **record, **result})
     if arguments.rate and not arguments.no_detection:
         emit("detection", {"settings": asdict(settings), **detection(system, splits)})
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's words."""
-    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def common_parser(about: str | None, work: str, out: Path) -> argparse.ArgumentParser:
+    """Return a parser of what every script of this kind is told."""
+    made = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     made.add_argument("graph")
-    made.add_argument("--recipe", default="path", help="path or npugraph-plus")
-    made.add_argument("--rate", type=float, default=0.3, help="0: the graph as published")
     made.add_argument("--noise", default="random")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--device", default="auto")
     made.add_argument("--precision", default="float32", choices=("float32", "tf32", "bf16"))
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    made.add_argument("--no-detection", action="store_true")
-    made.add_argument("--only-speed", action="store_true", help="stop after the first steps")
     made.add_argument("--note", default="", help="what a reader of the figures must know")
-    made.add_argument("--work", default="out/paths", help="where perturbed graphs go")
-    made.add_argument("--out", type=Path, default=RESULTS)
+    made.add_argument("--work", default=work, help="where perturbed graphs go")
+    made.add_argument("--out", type=Path, default=out)
     return made
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Run once; print and append every result as soon as it is there."""
-    given = sys.argv[1:] if words is None else list(words)
-    arguments = parser().parse_args(given)
-    on_gpu = choose_device(arguments.device).type == "cuda"
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's words."""
+    made = common_parser(__doc__, "out/paths", RESULTS)
+    made.add_argument("--recipe", default="path", help="path, npugraph-path or npugraph-plus")
+    made.add_argument("--rate", type=float, default=0.3, help="0: the graph as published")
+    made.add_argument("--no-detection", action="store_true")
+    made.add_argument("--only-speed", action="store_true", help="stop after the first steps")
+    return made
+
+
+def emitter(module: str, given: Sequence[str], kept: Sequence[str], of: argparse.Namespace) -> Emit:
+    """Return what prints a result and appends it to ``--out`` as soon as it is there.
+
+    Args:
+        module: what is run.
+        given: its words.
+        kept: words of the command that a line has under their own names.
+        of: the words, parsed.
+    """
     started = time.perf_counter()
     common_part = {
-        "command": common.command(MODULE, given),
-        **{key: getattr(arguments, key) for key in KEPT},
-        "machine": common.machine(on_gpu),
+        "command": common.command(module, given),
+        **{key: getattr(of, key) for key in kept},
+        "machine": common.machine(choose_device(of.device).type == "cuda"),
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
     }
@@ -301,11 +320,18 @@ def main(words: Sequence[str] | None = None) -> None:
     def emit(kind: str, result: dict[str, Any]) -> None:
         since = round(time.perf_counter() - started, 1)
         record = {"kind": kind, **common_part, "since_start": since, **result}
-        common.append(arguments.out, record)
+        common.append(of.out, record)
         shown = {k: v for k, v in record.items() if k not in ("settings", "curve", "command")}
         print(json.dumps(shown), flush=True)
 
-    run(arguments, emit)
+    return emit
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run once; print and append every result as soon as it is there."""
+    given = sys.argv[1:] if words is None else list(words)
+    arguments = parser().parse_args(given)
+    run(arguments, emitter(MODULE, given, KEPT, arguments))
 
 
 if __name__ == "__main__":

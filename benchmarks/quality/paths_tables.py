@@ -1,6 +1,6 @@
 """The tables of docs/paths.md from the lines of results/paths.jsonl.
 
-Seed 10 was looked at while the settings were chosen and is in no table.
+Seeds from 10 on were looked at while settings were chosen and are in no table.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ Line = dict[str, Any]
 
 
 def read(path: Path) -> list[Line]:
-    """Return the lines of all runs but those that the settings were chosen by."""
+    """Return the lines of all runs but those that settings were chosen by; none without a file."""
+    if not path.is_file():
+        return []
     lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line["seed"] != SEEN]
+    return [line for line in lines if line["seed"] < SEEN]
 
 
 def system_of(line: Line) -> str:
@@ -58,7 +60,7 @@ def figure(values: Iterable[float]) -> str:
     ('.300 ± .071', '.250')
     """
     spread = mean_and_deviation(list(values))
-    mean = f"{spread.mean:.3f}".lstrip("0")
+    mean = f"{spread.mean:.3f}".lstrip("0").replace("-0.", "-.")
     if spread.deviation is None:
         return mean
     return f"{mean} ± {spread.deviation:.3f}".replace("± 0.", "± .")

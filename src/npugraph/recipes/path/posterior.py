@@ -23,14 +23,11 @@ from npugraph.arrays import Floats, Ints
 from npugraph.calibration.calibrate import Calibration, calibrate
 from npugraph.calibration.class_priors import Priors
 from npugraph.calibration.thresholds import PRIORS
-from npugraph.data.corrupt import Noise, Roles
+from npugraph.data.corrupt import Roles
 from npugraph.data.corrupt.replace import entity_of_pool
 from npugraph.recipes.path.judged import Judge, Judged
 from npugraph.seeds import generator
 
-# Corruptions of these kinds. Wrong facts may be as plausible as the second, which the first alone
-# would take for true ones; the second alone takes too many true facts for wrong.
-KINDS: tuple[Noise, ...] = ("one-sided", "typed")
 # Stored facts, and corruptions, that a posterior is fitted to at most.
 MOST = 20_000
 # Pull of the weights to 0: facts that can be told apart entirely would have endless ones.
@@ -146,6 +143,11 @@ def log_odds(high: Floats, low: Floats) -> Floats:
 def posterior_of(system: Judge, *, most: int = MOST, seed: int = 0) -> PathPosterior | None:
     """Fit the posterior of a model to (a seeded sample of) the facts it stores.
 
+    A corruption has one end replaced by an entity that stands in that place of the relation
+    elsewhere. Wrong facts may be as plausible as that; among easier corruptions they would pass for
+    true ones. Where wrong facts are easier they lie below the corruptions and, since the ratio of
+    the densities never falls, are taken for wrong all the same.
+
     Args:
         system: the model; it judges about two facts per sampled one.
         most: facts of either sort at most.
@@ -158,13 +160,7 @@ def posterior_of(system: Judge, *, most: int = MOST, seed: int = 0) -> PathPoste
     places = torch.randperm(len(index), generator=rng)[:most]
     facts = index.facts()[places]
     roles = Roles(index.facts(), system.num_entities, system.num_relations)
-    half = len(facts) // len(KINDS)
-    drawn = torch.cat(
-        [
-            entity_of_pool(kind, roles)(part, rng)[0]
-            for kind, part in zip(KINDS, (facts[:half], facts[half:]), strict=True)
-        ]
-    )
+    drawn, _ = entity_of_pool("typed", roles)(facts, rng)
     new = ~index.contains(drawn)
     drawn, origin = drawn[new], places[new]
     stored = system.judge(facts.to(system.device))
