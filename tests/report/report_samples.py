@@ -15,6 +15,8 @@ from npugraph.report import (
     FactRow,
     GraphSummary,
     Health,
+    IssueGroup,
+    IssueRow,
     PlantedCheck,
     Provenance,
     RelationHealth,
@@ -76,6 +78,9 @@ def hostile_report() -> ReportData:
         Reliability((ReliabilityBin(0.5, Estimate(0.4, 0.3, 0.5), 9),), HOSTILE[0]),
         collection=tuple(Coefficient(t, Estimate(0.5, -0.1, 1.0), t) for t in HOSTILE),
         warnings=HOSTILE,
+        issues=(
+            IssueGroup("type", HOSTILE[0], 99, tuple(IssueRow(1, HOSTILE, t) for t in HOSTILE)),
+        ),
     )
 
 

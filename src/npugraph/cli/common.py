@@ -290,7 +290,7 @@ def _announce(counts: dict[str, Any]) -> None:
     oddities = {
         "repeated facts": counts["duplicates"],
         "facts from an entity to itself": counts["self_loops"],
-        "records with a literal, skipped": counts["skipped"],
+        "records with a literal, which are no facts between entities": counts["skipped"],
     }
     for what, count in oddities.items():
         if count:

@@ -31,7 +31,7 @@ from npugraph.display import Shown
 from npugraph.report import IssueGroup, IssueRow
 
 # Occurrences of a kind that a report shows.
-EXAMPLES = 10
+EXAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ CHECKS = (
     Check("single", "Entities in one fact only", single_facts, information=True),
     Check(
         "inverse",
-        "Relations that are each other, turned round",
+        "Relations that mirror each other",
         inverse_relations,
         information=True,
     ),
