@@ -111,6 +111,14 @@ def test_soft_facts_between_hidden_ends_are_hidden_too() -> None:
     assert [part.tolist() for part in seen] == [[0.0, 0.0], pytest.approx([0.8, 0.8])]
 
 
+def test_soft_facts_are_on_no_path_that_is_shown() -> None:
+    system = training(graph(FACTS[:6]), soft_facts=0.5).system.eval()
+    system.add_soft(torch.tensor([[2, 1, 3], [3, 0, 2]]), torch.tensor([0.9, 0.9]))
+    shown = system.strongest_paths(torch.tensor([2, 0, 3]), 5)
+    assert shown
+    assert all(system.stored.contains(torch.tensor(path.facts)).all() for path in shown)
+
+
 # --- when and of what the posterior is found
 
 

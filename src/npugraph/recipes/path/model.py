@@ -310,6 +310,8 @@ class PathModel(Model):
             features = [layer.features for layer in passed]
             slopes = torch.autograd.grad(scores[0, fact[2]], features)
         shares = edge_shares(passed, slopes, self.edges, weight, fact[[0, 2]])
+        # Of what a subclass adds to the stored facts nobody can look anything up.
+        shares[:, self.edges.fact >= len(self.stored)] = -torch.inf
         found = best_paths(self.edges, shares, int(fact[0]), int(fact[2]), k)
         return tuple(FoundPath(*self._along(path), weight) for weight, path in found)
 
