@@ -42,6 +42,7 @@ from npugraph.ranking.evaluate import known_facts
 from npugraph.ranking.ranks import Ranks, ScoreAll, rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.base import Recipe
+from npugraph.recipes.path.credibility import credibility_of
 from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.plus import PlusModel, PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
@@ -245,16 +246,29 @@ def detection(system: PathModel, splits: Splits) -> dict[str, Any]:
     facts = splits.train.facts
     planted = TripleIndex(truth.planted, splits.num_entities, splits.num_relations).contains(facts)
     started = time.perf_counter()
-    judged = asdict(system.judge(facts.to(system.device)))
-    result: dict[str, Any] = {"planted": int(planted.sum()), "facts": len(facts)}
-    for name, values in judged.items():
-        for way, value in (("sum", values.sum(0)), ("least", values.amin(0))):
-            score = value.double().cpu().numpy()
-            result[f"{name}_{way}"] = {
+    judged = system.judge(facts.to(system.device))
+    seconds = time.perf_counter() - started
+    scores = {
+        f"{name}_{way}": (values.sum(0) if way == "sum" else values.amin(0)).double().cpu().numpy()
+        for name, values in asdict(judged).items()
+        for way in ("sum", "least")
+    }
+    posterior, credibility = system.posterior(), credibility_of(system)
+    if posterior is not None and credibility is not None:
+        scores |= {"posterior": posterior.score(judged), "credibility": credibility(judged)}
+    return {
+        "planted": int(planted.sum()),
+        "facts": len(facts),
+        **{
+            name: {
                 "auroc": round(auroc(~planted, score), 5),
                 "ap": round(average_precision(planted, -score), 5),
             }
-    return result | {"seconds": round(time.perf_counter() - started, 1)}
+            for name, score in scores.items()
+        },
+        "seconds": round(seconds, 1),
+        "seconds_with_posterior": round(time.perf_counter() - started, 1),
+    }
 
 
 def run(arguments: argparse.Namespace, emit: Emit) -> None:

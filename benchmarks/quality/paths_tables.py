@@ -18,6 +18,8 @@ SEEN = 10
 RANKED = {"complex-n3": "complex-n3", "ranking": None, "combined": "mean of path and complex-n3"}
 FILTERS = ("clean", "perturbed")
 VALUES = {"raw_sum": "score", "among_all_sum": "log-softmax", "among_new_sum": "the same, new"}
+# One number for all kinds of noise; lines of the first runs do not have it.
+VALUES |= {"credibility": "credibility"}
 
 Line = dict[str, Any]
 
@@ -91,8 +93,9 @@ def detection(lines: list[Line]) -> Iterator[str]:
     for (graph, _, noise, system), group in cells(lines, ["detection"]).items():
         row = [graph, noise, system, seeds_of(group)]
         for value in VALUES:
-            parts = (figure(line[value][name] for line in group) for name in ("auroc", "ap"))
-            row.append(" / ".join(parts))
+            mine = [line[value] for line in group if value in line]
+            parts = [figure(one[name] for one in mine) for name in ("auroc", "ap") if mine]
+            row.append(" / ".join(parts) or "not run")
         yield f"| {' | '.join(row)} |"
 
 

@@ -37,9 +37,10 @@ def test_every_result_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[st
         figures = found["ranking"][name]
         assert isinstance(figures, dict)
         assert 0 < figures["mrr"] <= 1
-    judged = found["detection"]["among_new_sum"]
-    assert isinstance(judged, dict)
-    assert 0 <= judged["auroc"] <= 1
+    for name in ("among_new_sum", "posterior", "credibility"):
+        judged = found["detection"][name]
+        assert isinstance(judged, dict)
+        assert 0 <= judged["auroc"] <= 1
 
 
 def test_npugraph_plus_is_ranked_with_its_parts(tmp_path: Path) -> None:

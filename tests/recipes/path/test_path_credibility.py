@@ -1,0 +1,88 @@
+"""One number for wrong facts of several kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from npugraph.fitting import fit
+from npugraph.metrics import auroc
+from npugraph.recipes.path.credibility import (
+    Credibility,
+    constant,
+    credibility_of,
+    fit_credibility,
+)
+from npugraph.recipes.path.judged import Judged
+from npugraph.recipes.path.model import PathModel
+from recipe_cases import CASES, ODD_GRAPHS, groups
+
+
+def drawn(count: int, raw: float, share: float, seed: int) -> Judged:
+    """Return facts with a level of their score, and one of their share among the answers."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def around(level: float) -> Tensor:
+        return (torch.randn(count, generator=rng) + level).repeat(2, 1)
+
+    return Judged(around(raw), around(share), torch.zeros(2, count))
+
+
+def joined(*parts: Judged) -> Judged:
+    values = zip(*((part.raw, part.among_all, part.among_new) for part in parts), strict=True)
+    return Judged(*(torch.cat(value, 1) for value in values))
+
+
+@pytest.mark.parametrize("wrong", [(-4.0, 0.0), (0.0, -4.0)], ids=["random", "plausible"])
+def test_it_finds_wrong_facts_of_either_kind(wrong: tuple[float, float]) -> None:
+    """Each kind is told by one of the values, and the other value of it is as of true facts."""
+    kinds = [drawn(2000, -4, 0, 1), drawn(2000, 0, -4, 2)]
+    stored = joined(drawn(1920, 0, 0, 3), drawn(80, *wrong, 4))
+    found = fit_credibility(stored, kinds)
+    assert found is not None
+    true = np.arange(2000) < 1920
+    assert auroc(true, found(stored)) > 0.98
+    assert (found.weights >= 0).all()
+    assert found.weights[0, 0] > 5 * found.weights[0, 1]
+    assert found.weights[1, 1] > 5 * found.weights[1, 0]
+
+
+def test_it_is_the_ratio_to_all_kinds_together() -> None:
+    made = Credibility(np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]]), np.array([0.5, -1.0]))
+    judged = Judged(*(torch.tensor([[a], [a]]) for a in (1.0, -2.0, 7.0)))
+    expected = -np.log((np.exp(-1.5) + np.exp(5.0)) / 2)
+    assert made(judged) == pytest.approx([expected])
+
+
+def test_a_constant_balances_both_sorts() -> None:
+    rng = np.random.default_rng(0)
+    high, low = rng.normal(2, 1, 500), rng.normal(-1, 1, 900)
+    c = constant(high, low)
+    chance = [np.mean(1 / (1 + np.exp(-(part + c)))) for part in (high, low)]
+    assert sum(chance) == pytest.approx(1)
+
+
+def test_too_few_facts_say_nothing() -> None:
+    assert fit_credibility(drawn(500, 0, 0, 1), [drawn(20, -4, 0, 2)]) is None
+    splits = ODD_GRAPHS["one relation"]
+    small = fit(splits, "path", CASES["path"].settings(epochs=1)).system
+    assert isinstance(small, PathModel)
+    assert credibility_of(small) is None
+
+
+def test_a_model_orders_its_stored_facts() -> None:
+    splits = groups()
+    system = fit(splits, "path", CASES["path"].settings()).system
+    assert isinstance(system, PathModel)
+    facts = splits.train.facts
+    # Both ends in the first half of the graph, where no fact is.
+    wrong = facts[facts[:, 0] < 20][:40].clone()
+    wrong[:, 2] = (wrong[:, 0] + 1) % 20
+    found, again = credibility_of(system), credibility_of(system)
+    assert found is not None
+    assert again is not None
+    assert np.array_equal(found.weights, again.weights)
+    values = found(system.judge(torch.cat([facts, wrong])))
+    assert auroc(np.arange(len(values)) < len(facts), values) > 0.9
