@@ -43,6 +43,7 @@ CONVE = {"height": 4, "filters": 4, "kernel": 3, "feature_dropout": 0.05, "decod
 NPU = {**DRAWN, "epochs": 25, "batch_size": 32, "hidden": 16, "warmup": 10, "neighbours": 6}
 NPU |= {"dropout": 0.0, "hidden_dropout": 0.0, "init_scale": 0.5}
 PATHS = {"d": 8, "layers": 3, "epochs": 6, "learning_rate": 0.02, "epoch_share": 0.7}
+WEIGHED = {"paths": "npugraph-path"}
 PLUS = {**PATHS, "complex_d": 8, "complex_epochs": 12, "complex_learning_rate": 0.05}
 SOFT = {"soft_facts": 0.1, "refresh": 1, "judged_share": 0.5, "hide_pair_share": 0.5}
 # Two perceptrons that only learn which half of the graph an answer is in reach 0.2.
@@ -90,6 +91,7 @@ CASES = {
     "path, pairs hidden": RecipeCase("path", {**PATHS, "hide_pair_share": 0.5, "answers": 1}),
     "npugraph-plus": RecipeCase("npugraph-plus", PLUS),
     "npugraph-plus, unlinked": RecipeCase("npugraph-plus", {**PLUS, "weight_by": "unlinked"}),
+    "npugraph-plus, weighed": RecipeCase("npugraph-plus", {**PLUS, **SOFT, **WEIGHED}),
     "npugraph-path": RecipeCase("npugraph-path", {**PATHS, "question_weights": "posterior"}),
     "npugraph-path, soft": RecipeCase("npugraph-path", {**PATHS, **SOFT}),
     "npugraph-path, npu": RecipeCase("npugraph-path", {**PATHS, "objective": "npu"}),

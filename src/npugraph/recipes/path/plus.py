@@ -24,7 +24,9 @@ from npugraph.recipes.base import LogRange, Recipe
 from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex
 from npugraph.recipes.path.batch_loss import PathTraining, of_epoch
 from npugraph.recipes.path.model import PathModel
-from npugraph.recipes.path.recipe import PATH, PathSettings
+from npugraph.recipes.path.npu import NPUPathSettings
+from npugraph.recipes.path.npu import build as build_weighted
+from npugraph.recipes.path.recipe import PATH
 from npugraph.recipes.path.recipe import build as build_path
 from npugraph.samplers import AllEntities
 from npugraph.seeds import generator
@@ -43,9 +45,12 @@ WeightBy = Literal["all", "linked", "unlinked"]
 
 
 @dataclass(frozen=True)
-class PlusSettings(PathSettings):
-    """Settings of npugraph-plus: those of path, and of ComplEx-N3 beside it."""
+class PlusSettings(NPUPathSettings):
+    """Settings of npugraph-plus: those of path or npugraph-path, and of ComplEx-N3 beside it."""
 
+    paths: Literal["path", "npugraph-path"] = setting(
+        "path", "the part of paths; settings that npugraph-path alone has count for that one"
+    )
     weight_by: WeightBy = setting(
         "all", "validation facts that the weight is chosen by: all, or by whether a fact links them"
     )
@@ -275,7 +280,7 @@ class PlusTraining(Training):
 
 def build(settings: PlusSettings, train: KnowledgeGraph) -> PlusTraining:
     """Put a training of paths and one of ComplEx-N3 together."""
-    path = build_path(settings, train)
+    path = (build_path if settings.paths == "path" else build_weighted)(settings, train)
     system = reciprocal_complex(train, settings.complex_d, N3_INIT_SCALE, settings.seed)
     vectors = PlainTraining(system, AllEntities(), SoftmaxN3(settings.complex_n3), train)
     wanted = settings.complex_epochs * len(train.facts) / (settings.epochs * path.num_items())
