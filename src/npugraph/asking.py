@@ -239,7 +239,7 @@ def explain(
         graph,
         ids,
         score_all=system.score_all_without(here),
-        paths=system.strongest_paths(here, top),
+        paths=_paths_of(run, fitted, graph, trust).strongest_paths(here, top),
         readable=None if judged is None else _readable(as_path(run, "a run"), graph),
         top=top,
         device=system.device,
@@ -284,6 +284,14 @@ def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
     same = same & (pc.field("tail") == fact[2])
     rows = pyarrow.parquet.read_table(folder / "posterior.parquet", filters=same).to_pylist()
     return rows[0] if rows else {}
+
+
+def _paths_of(run: RunLike, fitted: Fitted, graph: KnowledgeGraph, trust: bool) -> Model:
+    """Return the system that may know paths; of an audit, its view's, on the audited facts."""
+    if isinstance(run, Fitted) or not (as_path(run, "a run") / "path" / "settings.json").is_file():
+        return fitted.system
+    view = load(as_path(run, "a run") / "path", str(fitted.system.device), trust=trust)
+    return view.system.on_graph(graph).eval()
 
 
 def _audited(folder: Path, graph: KnowledgeGraph) -> KnowledgeGraph:

@@ -26,10 +26,13 @@ from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
+from npugraph.auditing.views import Ranking
 from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.errors import DataError
 from npugraph.explaining import Explainer, Explanation, fact_ids
 from npugraph.graph import KnowledgeGraph, TripleIndex
+from npugraph.model import Model
+from npugraph.recipes.path.model import PathModel
 from npugraph.rules import RuleSet, mine
 from npugraph.settings import TrainSettings
 
@@ -320,6 +323,14 @@ class Findings:
             for system in self.crossfit.systems
         )
 
+    @cached_property
+    def _by_paths(self) -> Model | None:
+        """The system of a view that judges by paths, along the collected facts and no planted."""
+        for view in self.crossfit.views:
+            if isinstance(view, Ranking) and isinstance(view.systems[0], PathModel):
+                return view.systems[0].on_graph(self.crossfit.folds.graph).eval()
+        return None
+
     def explain(self, fact: tuple[str, str, str] | Tensor, top: int = 5) -> Explanation:
         """Return the evidence about one fact, given as labels or ids.
 
@@ -336,8 +347,8 @@ class Findings:
                 fold = int(judged.fold[place[0]])
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
-        system = self.crossfit.systems[fold]
-        paths = system.strongest_paths(fact.to(system.device), top)
+        judge = self._by_paths
+        paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         found = self._explainers[fold].explain(fact, paths=paths, top=top)
         value, low, high = probability
         return dataclasses.replace(found, probability=value, low=low, high=high)

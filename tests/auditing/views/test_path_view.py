@@ -132,6 +132,22 @@ def test_explain_finds_the_system_of_an_audit_by_paths(done: tuple[Audit, Path])
     assert found.explain(fact).probability == pytest.approx(row["probability"])
 
 
+def test_the_strongest_paths_of_an_audit_are_stored_facts(done: tuple[Audit, Path]) -> None:
+    """None of them was planted by the audit itself, and the folder tells the same."""
+    found, out = done
+    columns = found.graph.to_table().select(["head", "relation", "tail"]).to_pydict()
+    stored = set(zip(*columns.values(), strict=True))
+    named = 0
+    for ids in found.collected.facts[:40:4]:
+        told = found.explain(ids)
+        named += len(told.paths)
+        assert all(set(path.facts) <= stored - {told.fact} for path in told.paths)
+        if told.paths and named < 12:
+            by_folder = npugraph.explain(out, *told.fact, device="cpu").paths
+            assert [path.facts for path in by_folder] == [path.facts for path in told.paths]
+    assert named > 6
+
+
 def test_recipes_with_paths_have_no_view_embedding() -> None:
     with pytest.raises(SettingsError, match="path has no entity vectors, so it gives no view"):
         AuditSettings(recipe="path", views=("embedding", "path"))
@@ -143,4 +159,5 @@ def test_both_views_stand_side_by_side() -> None:
     columns = found.crossfit.collected.columns
     assert columns[0] == "embedding.score_tail"
     assert columns[-1] == "path.new_head"
+    assert any(one.paths for one in (*found.suspect_evidence, *found.missing_evidence))
     assert found.crossfit.collected.features.shape == (len(found.collected.facts), len(columns))
