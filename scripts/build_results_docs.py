@@ -3,15 +3,16 @@
     python scripts/build_results_docs.py            # write them
     python scripts/build_results_docs.py --check    # fail where a page is not up to date
 
-Figures come from benchmarks/results/bench/{results,costs}.jsonl, the paper's from the package, and
-the verdicts are computed. What we think is behind them is written by hand in docs/results_notes.md.
-The page is a summary; every cell, claim and table is in docs/results/. A test checks that all of it
-is up to date.
+Figures come from benchmarks/results/bench/{results,costs}.jsonl, those of the recipes of paths from
+benchmarks/results/paths.jsonl, the paper's from the package, and the verdicts are computed. What we
+think is behind them is written by hand in docs/results_notes.md. The page is a summary; every cell,
+claim and table is in docs/results/. A test checks that all of it is up to date.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 from doc_files import (
     BENCH,
     DOCS,
+    RESULTS,
     Everything,
     asked_to_check,
     check,
@@ -38,6 +40,11 @@ from npugraph.bench.plan import Cell
 from npugraph.bench.sources import named
 from npugraph.bench.summary import Row, ranking, rows
 from npugraph.ranking.evaluate import FILTERS
+
+# A script is run from anywhere; the benchmarks are a package of the repository, not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.quality import paths_tables  # noqa: E402
 
 PAGE = DOCS / "results.md"
 FOLDER = DOCS / "results"
@@ -70,6 +77,14 @@ one, which the paper's figures go with: it leaves removed true facts among the c
 ([protocol](protocol.md)). Under the clean filter, the honest one, all figures are higher;
 tables.html has both. Twitter-ego is **another graph** than the paper's, which is not public: only
 the order of systems may be compared. † cannot be (see impossible.csv)."""
+PATHS = """\
+## Recipes of paths: MRR at rate 0.3
+
+Perturbed filter, random noise, as above; the paper's figure is that of its nPUGraph. These are no
+cells of a plan: `benchmarks/results/paths.jsonl` has commands, seeds and settings, and
+[recipes of paths](paths.md) both filters, other rates, graphs as published, and how settings came
+about."""
+PATH_RECIPES = ("path", "npugraph-path", "npugraph-plus")
 RATES = """\
 ## By rate: MRR on {graph}
 
@@ -124,6 +139,28 @@ def main_section(measured: Measured) -> str:
             line += [_ours(row), _theirs(graph, MAIN_RATE, recipe)]
         lines.append(line)
     return f"{MAIN}\n\n{grid(columns, lines)}"
+
+
+def paths_section(results: Path = RESULTS / "paths.jsonl") -> str:
+    """Return the recipes of paths beside the paper's nPUGraph, or nothing where none has run."""
+    cells = paths_tables.cells(paths_tables.read(results), ["ranking"])
+    graphs = [
+        graph
+        for graph in printed.GRAPHS
+        if any((graph, MAIN_RATE, "random", recipe) in cells for recipe in PATH_RECIPES)
+    ]
+    columns = ["MRR"]
+    for graph in graphs:
+        columns += [graph_title(graph).partition(",")[0], "paper"]
+    lines = []
+    for recipe in PATH_RECIPES:
+        line = [recipe]
+        for graph in graphs:
+            group = cells.get((graph, MAIN_RATE, "random", recipe))
+            ours = paths_tables.figure(x["perturbed"]["mrr"] for x in group) if group else "not run"
+            line += [ours, _theirs(graph, MAIN_RATE, "npugraph")]
+        lines.append(line)
+    return f"{PATHS}\n\n{grid(columns, lines)}" if graphs else ""
 
 
 def rates_section(measured: Measured) -> str:
@@ -251,6 +288,7 @@ def page(found: Everything, drawings: Sequence[Drawing], notes: Path = NOTES) ->
         HEAD,
         plans_section(found),
         main_section(measured),
+        paths_section(),
         rates_section(measured),
         published_section(found),
         claims_section(findings(found.rows)),

@@ -70,6 +70,23 @@ def test_the_page_without_results_says_so(builder: ModuleType, tmp_path: Path) -
     assert "None yet: nothing that could be drawn has run." in text
 
 
+def test_recipes_of_paths_stand_beside_the_paper(builder: ModuleType, tmp_path: Path) -> None:
+    def line(recipe: str, seed: int, mrr: float, **more: object) -> str:
+        cell = {"graph": "wn18", "rate": 0.3, "noise": "random", "seed": seed, "kind": "ranking"}
+        return json.dumps({**cell, "recipe": recipe, "perturbed": {"mrr": mrr}, **more}) + "\n"
+
+    results = tmp_path / "paths.jsonl"
+    text = line("path", 0, 0.5) + line("path", 1, 0.6) + line("npugraph-plus", 0, 0.7)
+    # Parts, other noise and seeds that settings were chosen by are no figures of a recipe.
+    text += line("npugraph-plus", 0, 0.1, part="paths") + line("path", 2, 0.1, noise="typed")
+    results.write_text(text + line("path", 10, 0.1))
+    found = builder.paths_section(results)
+    assert "| path | .550 ± .071 | 0.493 |" in found
+    assert "| npugraph-path | not run | 0.493 |" in found
+    assert "| npugraph-plus | .700 | 0.493 |" in found
+    assert builder.paths_section(tmp_path / "none.jsonl") == ""
+
+
 def test_every_cell_is_in_the_csv_file(builder: ModuleType, store: Path) -> None:
     files, _ = builder.build(store)
     lines = list(csv.DictReader(files[builder.FOLDER / "cells.csv"].splitlines()))

@@ -177,3 +177,10 @@ def test_memory_is_that_of_both_parts() -> None:
     more = plan_memory(made, settings, 1000, device)
     assert more.most >= plan.most
     assert "complex_d" in made.memory_settings
+
+
+def test_the_paths_behind_a_fact_are_those_of_its_part(fitted: Fitted) -> None:
+    system, fact = system_of(fitted), groups().train.facts[0]
+    found = system.strongest_paths(fact, 3)
+    assert found
+    assert found == system.path.strongest_paths(fact, 3)

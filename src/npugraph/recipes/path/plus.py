@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from npugraph.graph import SIDES, KnowledgeGraph, Side
-from npugraph.model import Model, System
+from npugraph.model import FoundPath, Model, System
 from npugraph.objectives import SoftmaxN3
 from npugraph.ranking.ranks import Ranks
 from npugraph.recipes.base import LogRange, Recipe
@@ -115,6 +115,10 @@ class PlusModel(Model):
     def score(self, facts: Tensor) -> Tensor:
         """Score facts [n, 3]: [n], the mean of both directions."""
         return torch.stack([self.score_as(facts, side) for side in SIDES]).mean(0)
+
+    def strongest_paths(self, fact: Tensor, k: int) -> tuple[FoundPath, ...]:
+        """Return the k paths that speak most for a fact [3], by the part of paths."""
+        return self.path.strongest_paths(fact, k)
 
     def probability(self, facts: Tensor, collected: Tensor) -> Tensor:
         """Return what the paths say: the vectors have learned the collected facts by heart."""
