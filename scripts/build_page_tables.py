@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.quality import (  # noqa: E402
     ablation_tables,
+    answers_tables,
     audit_tables,
     paths_tables,
     planted_tables,
@@ -47,6 +48,7 @@ def of(name: str, module: Any, results: str = "") -> Page:
 PAGES = (
     of("audit", audit_tables),
     of("paths", paths_tables),
+    of("audit", answers_tables, "answers"),
     of("method", ablation_tables, "ablation"),
     of("method", planted_tables, "planted_share"),
 )
