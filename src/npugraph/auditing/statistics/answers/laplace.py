@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 from scipy.special import expit
 
@@ -18,9 +17,10 @@ from npugraph.arrays import Floats, Ints
 
 # How far groups may differ: standard deviations of their effects, as log-odds.
 SPREADS = (0.01, 0.25, 0.5, 1.0, 1.5, 2.5)
-# The mean of the prior of such a standard deviation, which is exponential.
-USUAL_SPREAD = 1.0
-# A slope that would be negative is held at 0 by this precision.
+# The mean of the prior of such a standard deviation, which is exponential. Where scores and truth
+# are not quite in line, groups seem to differ more than they do: better believe it late.
+USUAL_SPREAD = 0.4
+# An effect that would be below its least value is held there by this precision.
 PINNED = 1e8
 MOST_STEPS = 50
 
@@ -34,7 +34,7 @@ class Problem:
         shared: columns whose effects all facts share [m, k].
         mean: what these effects are expected to be [k].
         precision: 1 / variance of that [k].
-        rising: bool [k], effects that must not be negative.
+        least: the least value of each of these effects [k]; -inf where there is none.
         groups: of each answer in either grouping, from 0 [m]; the second has no fewer groups.
         counts: how many groups each has; 0 where there is no such grouping.
     """
@@ -43,7 +43,7 @@ class Problem:
     shared: Floats
     mean: Floats
     precision: Floats
-    rising: NDArray[np.bool_]
+    least: Floats
     groups: tuple[Ints, Ints]
     counts: tuple[int, int]
 
@@ -120,15 +120,15 @@ def fit(problem: Problem) -> Posterior:
 def _mode(
     problem: Problem, spreads: tuple[float, float], start: Posterior | None = None
 ) -> Posterior:
-    """Return the most probable effects for given spreads; no rising effect is negative."""
+    """Return the most probable effects for given spreads; none is below its least value."""
     while True:
         found = _newton(problem, spreads, start)
-        fallen = problem.rising & (found.effects[: len(problem.mean)] < -1e-6)
+        fallen = found.effects[: len(problem.mean)] < problem.least - 1e-6
         if not fallen.any():
             return found
         problem = replace(
             problem,
-            mean=np.where(fallen, 0.0, problem.mean),
+            mean=np.where(fallen, problem.least, problem.mean),
             precision=np.where(fallen, PINNED, problem.precision),
         )
 

@@ -4,9 +4,10 @@
 
     logit P(true) = a + b x + u[relation] + v[source],    b >= 0
 
-x is what the audit says of a fact, the logit of its probability, or the place of its score where
-there are no probabilities to trust. Effects of relations and of sources are pooled: a relation with
-two answers stays near the others. It never falls as the score rises within a relation and source.
+x is the score of a fact, a log-odds, with slopes of its own at the low end. Before the answers b is
+1 and a is what the audit's probabilities say, where there are any to trust. Effects of
+relations and of sources are pooled: a relation with two answers stays near the others. P(true)
+never falls as the score rises within a relation and source.
 
 Which facts were answered need not be random: facts chosen by what is in the formula (the most
 suspicious ones, those of a relation) are as good as random ones, given the formula. Facts that
@@ -29,7 +30,9 @@ from npugraph.errors import DataError
 
 # How facts came to be answered.
 RANDOM, CHOSEN, UNKNOWN = 0, 1, 2
-# How far the level may lie from what an audit says, as log-odds.
+# Probability of a fact of a fairly low score, where nothing else is known, and how far its log-odds
+# may lie from that; where an audit gives probabilities, their mean tells it better.
+USUAL_TRUE = 0.95
 LEVEL_DEVIATION = 2.0
 # How far the level of chosen answers may lie from that of the random ones, as log-odds.
 LEVEL_OF = {CHOSEN: 0.5, UNKNOWN: 10.0}
@@ -37,8 +40,12 @@ LEVEL_OF = {CHOSEN: 0.5, UNKNOWN: 10.0}
 LEAST_ANSWERS = 20
 # Facts that are judged at once.
 CHUNK = 1 << 15
-# Beyond these an audit's probability is not taken at its word.
-SUREST = 0.998
+# Shares of the facts below which the scores have slopes of their own.
+KNOTS = (0.02, 0.1, 0.3)
+# Slope of a score at least, so that it orders facts of equal probability.
+LEAST_SLOPE = 0.02
+# Standard deviation of scores beyond which they are no log-odds, and made narrower.
+WIDEST = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +56,7 @@ class Predictors:
         columns: [n, k], higher is more plausible.
         mean: the slope each of them is expected to have [k].
         deviation: how far it may lie from that [k].
+        least: below which it must not be [k].
         level: expected log-odds of a fact whose columns are 0.
         relation: 0.. [n].
         source: 0.. [n].
@@ -57,6 +65,7 @@ class Predictors:
     columns: Floats
     mean: Floats
     deviation: Floats
+    least: Floats
     level: float
     relation: Ints
     source: Ints
@@ -74,39 +83,66 @@ class Predictors:
         """Take what is known of n facts.
 
         Args:
-            score: [n], higher is more plausible; only its order counts.
-            probability: of being true [n]; None where an audit promises none.
+            score: [n], higher is more plausible; best a log-odds, such as that of an audit.
+            probability: of being true [n]; its mean is where the answers begin. None where an audit
+                promises none.
             relation: whole numbers [n], from 0.
             source: likewise, such as the document a fact is from.
             views: more scores [n, v], higher is more plausible; they count for nothing until
                 answers say otherwise.
         """
-        order = _normal(finite(score, "score"))
-        columns, mean, deviation, level = [order], [1.0], [1.0], float(logit(0.9))
+        columns = _segments(_scaled(finite(score, "score")))
+        size, own = len(columns[0]), len(columns)
+        level = float(logit(USUAL_TRUE))
         if probability is not None:
             known = probabilities(probability)
-            same_length(known, order, "probability and score")
-            columns.append(logit(np.clip(known, 1 - SUREST, SUREST)))
-            mean, deviation, level = [0.0, 1.0], [0.5, 0.5], 0.0
-        for view in np.asarray(views if views is not None else np.zeros((len(order), 0))).T:
-            columns.append(_normal(finite(view, "view")))
-            mean, deviation = [*mean, 0.0], [*deviation, 0.5]
+            same_length(known, columns[0], "probability and score")
+            level = _level(np.sum(columns, axis=0), float(known.mean()))
+        more = np.asarray(views if views is not None else np.zeros((size, 0)))
+        columns += [_scaled(finite(view, "view")) for view in more.T]
+        extra = more.shape[1]
         return cls(
             np.column_stack(columns),
-            np.array(mean),
-            np.array(deviation),
+            np.repeat([1.0, 0.0], [own, extra]),
+            np.repeat([0.75, 0.5], [own, extra]),
+            np.repeat([LEAST_SLOPE, 0.0], [own, extra]),
             level,
-            _codes(relation, len(order), "relation"),
-            _codes(source, len(order), "source"),
+            _codes(relation, size, "relation"),
+            _codes(source, size, "source"),
         )
 
 
-def _normal(values: Floats) -> Floats:
-    """Return the normal quantile of each value's rank [n]; equal values share theirs."""
-    from scipy.stats import rankdata
+def _scaled(values: Floats) -> Floats:
+    """Return scores [n] with median 0, at most as wide as log-odds usually are, tails cut off."""
+    low, middle, high = np.quantile(values, [0.001, 0.5, 0.999])
+    kept = np.clip(values, low, high) - middle
+    narrowed: Floats = kept / max(1.0, float(kept.std()) / WIDEST)
+    return narrowed
 
-    ranks: Floats = rankdata(values)
-    return np.asarray(ndtri((ranks - 0.5) / len(values)), dtype=np.float64)
+
+def _level(log_odds: Floats, share: float) -> float:
+    """Return what to add to log-odds [n] so that the mean probability is a share of true facts."""
+    low, high = -20.0, 20.0
+    wanted = min(max(share, 0.5), 0.995)
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expit(log_odds + middle).mean() < wanted else (low, middle)
+    return (low + high) / 2
+
+
+def _segments(values: Floats) -> list[Floats]:
+    """Cut scores [n] into parts that sum to them, so that each part may have a slope of its own.
+
+    Wrong facts lie at the low end, and how steeply they end differs: the lowest scores may be those
+    of errors, or of true facts that nobody could know.
+    """
+    knots = np.quantile(values, KNOTS)
+    lows, highs = np.append(-np.inf, knots), np.append(knots, np.inf)
+    # Every part is 0 where the next one begins, but for the last: the sum is 0 in the middle.
+    return [
+        np.clip(values, low, high) - (high if np.isfinite(high) else low)
+        for low, high in zip(lows, highs, strict=True)
+    ]
 
 
 def _codes(group: ArrayLike | None, count: int, name: str) -> Ints:
@@ -218,7 +254,7 @@ class Fitted:
         told = (answers.drawn != UNKNOWN).any()
         level = LEVEL_DEVIATION if told else 0.01
         deviation = np.concatenate([[level], [LEVEL_OF[kind] for kind in kinds], facts.deviation])
-        rising = np.arange(shared.shape[1]) > len(kinds)
+        least = np.concatenate([np.full(1 + len(kinds), -np.inf), facts.least])
         mean = np.concatenate([[facts.level], np.zeros(len(kinds)), facts.mean])
         codes, places = {}, {}
         for name in ("relation", "source"):
@@ -235,7 +271,7 @@ class Fitted:
             shared,
             mean,
             deviation**-2,
-            rising,
+            least,
             (codes[first], codes[second]),
             (counts[first], counts[second]),
         )
