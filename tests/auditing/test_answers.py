@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -115,6 +116,25 @@ def test_chosen_answers_do_not_tell_the_share() -> None:
     assert found.learned.used == 21
     assert summary(found)["wrong_share_from"] == "audit"
     assert "do not say how many facts are wrong" in " ".join(notes(found))
+
+
+def test_a_source_of_errors_is_learned_from() -> None:
+    facts = people(36)
+    # Every third fact comes from a source whose answered facts are all wrong.
+    names = ["bad" if place % 3 == 0 else "good" for place in range(len(facts))]
+    graph = dataclasses.replace(graph_of(facts), columns={"source": pa.array(names)})
+    bad, good = (
+        [fact for fact, name in zip(facts, names, strict=True) if name == which]
+        for which in ("bad", "good")
+    )
+    given = said(bad[:20], "wrong", drawn="random") + said(good[:40], "right", drawn="random")
+    found = audit(graph, dataclasses.replace(QUICK, source="source"), answers=given)
+    place = found.crossfit.folds.graph.index().places
+    unknown = [
+        found.collected.probability[place(graph.facts[[facts.index(fact) for fact in some]])]
+        for some in (bad[20:], good[40:])
+    ]
+    assert unknown[0].mean() < 0.4 < 0.9 < unknown[1].mean()
 
 
 def test_nineteen_answers_change_no_probability() -> None:

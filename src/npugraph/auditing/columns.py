@@ -66,6 +66,16 @@ def judge_columns(
     return changed, effects
 
 
+def source_groups(graph: KnowledgeGraph, settings: AuditSettings) -> Ints | None:
+    """Return the source of each fact of a graph, from 0, or None; those without one share one."""
+    if settings.source is None:
+        return None
+    if settings.source in ENDS:
+        return graph.facts[:, ENDS[settings.source]].numpy()
+    groups = _groups(graph.columns[settings.source], as_number=False)
+    return np.where(groups < 0, groups.max(initial=-1) + 1, groups)
+
+
 def _groups(column: pa.Array, as_number: bool) -> Ints:
     """Return the group of each value [n], -1 where there is none; numbers are cut into ranges."""
     words = column.cast(pa.string())

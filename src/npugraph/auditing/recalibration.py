@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import torch
 
+from npugraph.arrays import Ints, first_by_key
 from npugraph.auditing.answers import RIGHT, UNSURE, WRONG, Answers, Learned
+from npugraph.auditing.columns import source_groups
 from npugraph.auditing.out_of_fold import CrossFit
-from npugraph.auditing.result import Judgement
+from npugraph.auditing.result import Judgement, judge_collected
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.answers import (
     LEAST_ANSWERS,
@@ -22,72 +25,78 @@ from npugraph.auditing.statistics.answers import (
 )
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.calibration.class_priors import Interval, Priors
+from npugraph.graph import KnowledgeGraph
+
+
+def judge_stored(crossfit: CrossFit, model: TruthModel) -> Judgement:
+    """Return the probabilities of the collected facts, then of those that are known to be wrong."""
+    judged, wrong = judge_collected(crossfit, model), crossfit.known_wrong
+    score = model.stack.score(wrong.features.numpy(), wrong.fold.numpy())
+    figures = (score, *model.probability(score, collected=True))
+    return Judgement(
+        torch.cat([judged.facts, wrong.facts]),
+        np.concatenate([judged.fold, wrong.fold.numpy()]),
+        *(
+            np.concatenate([before, more])
+            for before, more in zip(
+                (judged.score, judged.probability, judged.low, judged.high), figures, strict=True
+            )
+        ),
+    )
+
+
+def stored_graph(whole: KnowledgeGraph, crossfit: CrossFit) -> KnowledgeGraph:
+    """Return the rows of the facts of :func:`judge_stored`, with their columns."""
+    index = whole.index()
+    first = first_by_key(index.key(whole.facts))
+    facts = torch.cat([crossfit.collected.facts, crossfit.known_wrong.facts])
+    return whole.select(first[index.places(facts)])
 
 
 def learn(
-    judged: Judgement,
-    crossfit: CrossFit,
-    model: TruthModel,
-    answers: Answers,
-    settings: AuditSettings,
+    stored: Judgement, graph: KnowledgeGraph, answers: Answers, settings: AuditSettings
 ) -> tuple[Judgement, Learned]:
-    """Recalibrate the probabilities of the collected facts by answers.
+    """Return the judgement of the collected facts, recalibrated by answers.
 
     Facts that are known to be right get probability 1. Those that are known to be wrong are not
     among the collected ones; what the views say of them is learned from all the same.
+
+    Args:
+        stored: judgement of the collected facts, then of those known to be wrong.
+        graph: the same facts with their columns.
+        answers: what is known.
+        settings: what is asked for.
     """
-    used = int((answers.said != UNSURE).sum())
-    check = None
+    count = len(stored.facts) - len(answers.wrong)
+    used, check = int((answers.said != UNSURE).sum()), None
+    right = graph.select(torch.arange(count)).index().places(answers.right).numpy()
     if used >= LEAST_ANSWERS:
-        facts, answered = _predictors(judged, crossfit, model, answers)
-        found = recalibrate(facts, answered, level=settings.thresholds.level)
-        stored = slice(0, len(judged.facts))
-        judged = replace(
-            judged,
-            probability=found.probability[stored],
-            low=found.low[stored],
-            high=found.high[stored],
+        facts = Predictors.of(
+            stored.score,
+            probability=stored.probability,
+            relation=stored.facts[:, 1].numpy(),
+            source=source_groups(graph, settings),
         )
-        place = min(settings.budget, len(judged.facts)) - 1
-        last = np.partition(judged.probability, place)[place]
+        drawn = np.concatenate([answers.drawn[answers.said == value] for value in (RIGHT, WRONG)])
+        rows = np.concatenate([right, np.arange(count, len(stored.facts))])
+        answered = Answered(rows, np.arange(len(rows)) < len(right), drawn)
+        found = recalibrate(facts, answered, level=settings.thresholds.level)
+        stored = replace(stored, probability=found.probability, low=found.low, high=found.high)
+        place = min(settings.budget, count) - 1
+        last = np.partition(found.probability[:count], place)[place]
         check = check_answers(facts, answered, found.probability <= last, seed=settings.seed)
-    share, random = answered_share(answers, len(judged.facts) + len(answers.wrong), settings)
-    return _known_right(judged, crossfit, answers), Learned(
-        used if used >= LEAST_ANSWERS else 0, random, share, check
-    )
+    else:
+        used = 0
+    share, random = answered_share(answers, len(stored.facts), settings)
+    return _collected(stored, count, right), Learned(used, random, share, check)
 
 
-def _predictors(
-    judged: Judgement, crossfit: CrossFit, model: TruthModel, answers: Answers
-) -> tuple[Predictors, Answered]:
-    """Return what is said of the collected facts, then of those known to be wrong; the answers."""
-    wrong = crossfit.known_wrong
-    score = model.stack.score(wrong.features.numpy(), wrong.fold.numpy())
-    facts = Predictors.of(
-        np.concatenate([judged.score, score]),
-        probability=np.concatenate(
-            [judged.probability, model.probability(score, collected=True)[0]]
-        ),
-        relation=np.concatenate([judged.facts[:, 1].numpy(), wrong.facts[:, 1].numpy()]),
-    )
-    index = crossfit.folds.graph.index()
-    right = index.places(answers.right).numpy()
-    rows = np.concatenate([right, len(judged.facts) + np.arange(len(wrong.facts))])
-    drawn = np.concatenate([answers.drawn[answers.said == value] for value in (RIGHT, WRONG)])
-    return facts, Answered(rows, np.arange(len(rows)) < len(right), drawn)
-
-
-def _known_right(judged: Judgement, crossfit: CrossFit, answers: Answers) -> Judgement:
-    """Give probability 1 to the facts that are known to be right."""
-    if not len(answers.right):
-        return judged
-    right = crossfit.folds.graph.index().places(answers.right).numpy()
-    probability, low, high = (
-        values.copy() for values in (judged.probability, judged.low, judged.high)
-    )
-    for values in (probability, low, high):
+def _collected(stored: Judgement, count: int, right: Ints) -> Judgement:
+    """Return the first facts; those that are known to be right get probability 1."""
+    figures = [values[:count].copy() for values in (stored.probability, stored.low, stored.high)]
+    for values in figures:
         values[right] = 1.0
-    return replace(judged, probability=probability, low=low, high=high)
+    return Judgement(stored.facts[:count], stored.fold[:count], stored.score[:count], *figures)
 
 
 def answered_share(

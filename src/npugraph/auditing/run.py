@@ -20,11 +20,10 @@ from npugraph.auditing.issues import find_issues
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
 from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
-from npugraph.auditing.recalibration import learn, told_priors
+from npugraph.auditing.recalibration import judge_stored, learn, stored_graph, told_priors
 from npugraph.auditing.result import (
     LISTED,
     Findings,
-    judge_collected,
     judge_missing,
     protected_mask,
     weigh,
@@ -125,8 +124,9 @@ def audit(
     say("weighing", {})
     model = weigh(crossfit, asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
-    collected, learned = learn(judge_collected(crossfit, model), crossfit, model, known, asked)
-    collected, effects = judge_columns(collected, folds.graph, asked)
+    rows = stored_graph(whole, crossfit)
+    stored, effects = judge_columns(judge_stored(crossfit, model), rows, asked)
+    collected, learned = learn(stored, rows, known, asked)
     return Audit(
         graph=whole,
         name=whole.name or whole.source or "graph",
