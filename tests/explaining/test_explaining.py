@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections import Counter
@@ -16,6 +17,7 @@ from torch import Tensor
 from npugraph.data.datasets import load
 from npugraph.errors import DataError, SettingsError
 from npugraph.explaining import (
+    Alternative,
     CollectionModel,
     Contradicting,
     Explainer,
@@ -319,6 +321,37 @@ def test_the_world_is_explained_in_words(world: Explainer) -> None:
         text = found.to_text()
         for line in ("What speaks for it", "What speaks against it", "The nearest stored facts"):
             assert line in text
+
+
+def test_what_agrees_with_the_probability_comes_first(world: Explainer) -> None:
+    found = world.explain(ids(world.tables.graph, "Vienna", "capital_of", "Germany"))
+    stored = Alternative("head", ("Berlin", "capital_of", "Germany"), 2.0, 1.0, True)
+    new = Alternative("head", ("Bonn", "capital_of", "Germany"), 2.0, 1.0, False)
+    found = dataclasses.replace(found, corrections=(stored, new))
+    wrong = dataclasses.replace(found, probability=0.06, low=0.02, high=0.1).to_text()
+    assert (
+        "Probability of being true: 6.0% (90% interval 2.0% to 10%). It is probably wrong." in wrong
+    )
+    assert wrong.index("What speaks against it\n") < wrong.index("What speaks for it")
+    assert "(Bonn, capital_of, Germany)" in wrong.split("Perhaps meant")[1]
+    assert "Berlin" not in wrong.split("Perhaps meant")[1], "What is stored corrects nothing."
+    right = dataclasses.replace(found, probability=0.97).to_text()
+    assert "It is probably right." in right
+    assert right.index("What speaks for it") < right.index(
+        "What speaks against it, and is outweigh"
+    )
+    assert "Perhaps meant" not in right
+    unknown = found.to_text()
+    assert "robab" not in unknown
+    assert "outweighed" not in unknown
+
+
+def test_the_nearest_stored_facts_are_named(world: Explainer) -> None:
+    found = world.explain(ids(world.tables.graph, "Austria", "borders", "Japan"))
+    lines = found.to_text().split("The nearest stored facts\n")[1].splitlines()
+    like = next(one for one in found.similar if one.values)
+    assert lines[0].startswith(f"  {like.entity}, like the head (")
+    assert lines[0].endswith(f"has the tails: {', '.join(like.values)}.")
 
 
 def test_true_facts_of_the_world_are_rarely_contradicted(world: Explainer) -> None:

@@ -241,10 +241,11 @@ def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
         "entities that are not stored there"
         for side, rank in found.ranks.items()
     ]
+    # What is stored already fits, but corrects nothing.
     fitting = [
         f"{item.side} {found.name(end_of(item.fact, item.side))}"
-        + (" (stored)" if item.collected else "")
         for item in better
+        if not item.collected
     ]
     against = tuple(item.text for item in found.contradicting)
     return Evidence(tuple(supporting), against, tuple(usual), tuple(fitting))

@@ -225,19 +225,19 @@ class Explanation(Shown):
         right = self.probability is not None and self.probability >= 0.5
         wrong = self.probability is not None and not right
         both = [
-            (_outweighed("What speaks for it", wrong), [*self._for_lines(), *self._path_lines()]),
-            (_outweighed("What speaks against it", right), list(self._against_lines())),
+            ("What speaks for it", wrong, [*self._for_lines(), *self._path_lines()]),
+            ("What speaks against it", right, list(self._against_lines())),
         ]
         sections = [
-            *(reversed(both) if wrong else both),
+            *(_weighed(*part) for part in (reversed(both) if wrong else both)),
             ("How usual it is", list(self._usage_lines())),
             ("The nearest stored facts", list(self._nearest_lines())),
             ("What scores higher", list(self._ranked_lines())),
-            ("Perhaps meant", [self._alternative_line(a) for a in self.corrections]),
+            ("Perhaps meant", [] if right else list(self._meant_lines())),
         ]
         for title, content in sections:
-            if content or title.startswith("What speaks"):
-                lines += [title, *(content or ["  Nothing was found."])]
+            if content:
+                lines += [title, *content]
         return "\n".join(lines)
 
     def _words(self, fact: Labels) -> str:
@@ -284,12 +284,13 @@ class Explanation(Shown):
             )
 
     def _nearest_lines(self) -> Iterator[str]:
-        relation = self.fact[1]
         for one in self.similar:
-            for value in one.values:
-                ends = (one.entity, value) if one.side == "head" else (value, one.entity)
-                fact, like = self._words((ends[0], relation, ends[1])), self.name(one.entity)
-                yield f"  {fact}: {like} is like the {one.side} ({one.similarity:.0%} in common)."
+            if one.values:
+                values, share = ", ".join(map(self.name, one.values)), f"{one.similarity:.0%}"
+                yield (
+                    f"  {self.name(one.entity)}, like the {one.side} ({share} in common), has the "
+                    f"{_OTHER[one.side]}s: {values}."
+                )
 
     def _ranked_lines(self) -> Iterator[str]:
         for side, rank in self.ranks.items():
@@ -302,6 +303,10 @@ class Explanation(Shown):
             )
             yield from (f"    {self._alternative_line(a)}" for a in above)
 
+    def _meant_lines(self) -> Iterator[str]:
+        # What is stored already corrects nothing.
+        yield from (self._alternative_line(a) for a in self.corrections if not a.collected)
+
     def _alternative_line(self, item: Alternative) -> str:
         state = "stored" if item.collected else "not stored"
         return f"  {self._words(item.fact)} (score {item.score:.4f}, {state})"
@@ -310,5 +315,8 @@ class Explanation(Shown):
 _OTHER = {"head": "tail", "tail": "head"}
 
 
-def _outweighed(title: str, is_: bool) -> str:
-    return f"{title}, and is outweighed" if is_ else title
+def _weighed(title: str, outweighed: bool, content: list[str]) -> tuple[str, list[str]]:
+    """Return a section of what speaks for or against a fact; it is never left out."""
+    if not content:
+        return title, ["  Nothing was found."]
+    return (f"{title}, and is outweighed" if outweighed else title), content
