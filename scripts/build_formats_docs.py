@@ -35,7 +35,8 @@ FOLDERS = {
         {
             "report.html": "The same for a person: one file that needs nothing else.",
             "folds/fold-N/": "One run folder per fold, of the view embedding.",
-            "path/": "The run folder of the view path.",
+            "pairs/fold-N/": "The same, of the view pairs.",
+            "path/fold-N/": "One run folder per half of the folds, of the view path.",
         },
     ),
     "perturbed": (

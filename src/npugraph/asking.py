@@ -219,27 +219,32 @@ def explain(
             raise SettingsError(f"{name}={value!r} is not a name (text).")
     if isinstance(run, Audit):
         return run.explain(fact, top)
-    judged, folder = None, run
+    judged, folder, half = None, run, 1
     if not isinstance(run, Fitted):
         path = as_path(run, "a run")
         fact = _as_given(path, fact)
         judged = _judged(path, fact)
         if judged is not None:
             folder = path / "folds" / f"fold-{judged.get('fold') or 1}"
-            # An audit by paths alone has one system for all folds.
-            folder = folder if folder.is_dir() else path / "path"
+            # By paths, one system judges the first, third, ... fold, and one the others.
+            half = 2 - (judged.get("fold") or 1) % 2
+            folder = folder if folder.is_dir() else path / "path" / f"fold-{half}"
     fitted = load(folder, device, trust=trust)
     graph = fitted.splits.train
     if judged is not None:
         graph = _audited(as_path(run, "a run"), graph)
     ids = fact_ids(graph, fact)
     system = fitted.system
+    if judged is not None and system.hides_stored:
+        # Trained on half of the facts; all of them are evidence.
+        system = system.on_graph(graph)
+        fitted = dataclasses.replace(fitted, system=system)
     here = ids.to(system.device)
     found = find_evidence(
         graph,
         ids,
         score_all=system.score_all_without(here),
-        paths=_paths_of(run, fitted, graph, trust).strongest_paths(here, top),
+        paths=_paths_of(run, fitted, graph, half, trust).strongest_paths(here, top),
         readable=None if judged is None else _readable(as_path(run, "a run"), graph),
         top=top,
         device=system.device,
@@ -286,11 +291,14 @@ def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
     return rows[0] if rows else {}
 
 
-def _paths_of(run: RunLike, fitted: Fitted, graph: KnowledgeGraph, trust: bool) -> Model:
+def _paths_of(run: RunLike, fitted: Fitted, graph: KnowledgeGraph, half: int, trust: bool) -> Model:
     """Return the system that may know paths; of an audit, its view's, on the audited facts."""
-    if isinstance(run, Fitted) or not (as_path(run, "a run") / "path" / "settings.json").is_file():
+    if isinstance(run, Fitted) or fitted.system.hides_stored:
         return fitted.system
-    view = load(as_path(run, "a run") / "path", str(fitted.system.device), trust=trust)
+    folder = as_path(run, "a run") / "path" / f"fold-{half}"
+    if not (folder / "settings.json").is_file():
+        return fitted.system
+    view = load(folder, str(fitted.system.device), trust=trust)
     return view.system.on_graph(graph).eval()
 
 

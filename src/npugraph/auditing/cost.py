@@ -85,16 +85,17 @@ def estimate_cost(
     width = 2 * getattr(training, "d", 128)
     compared = getattr(training, "negatives", 0) or graph.num_entities
     systems, work, memory, disk = 0, 0.0, 0, 0
-    if "embedding" in views:
-        systems = settings.folds + (len(SEARCH) if search else 0)
+    embeddings = sum(name in views for name in ("embedding", "pairs"))
+    if embeddings:
+        systems = embeddings * settings.folds + (len(SEARCH) if search else 0)
         per_fact = 2 * 3 * compared * width
         work = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
-        work += 2 * _judged(facts, settings) * 2 * settings.compared * width
+        work += embeddings * 2 * _judged(facts, settings) * 2 * settings.compared * width
         memory = _memory(graph, settings, training, facts, width, compared)
-        disk = _disk(graph, settings.folds, width)
+        disk = embeddings * _disk(graph, settings.folds, width)
     if "path" in views:
         path = _path_cost(graph, settings, training, facts)
-        systems, work = systems + 1, work + path.work
+        systems, work = systems + 2, work + path.work
         memory, disk = max(memory, path.memory), disk + path.disk
     products = work / 1e12
     seconds = None
@@ -122,10 +123,10 @@ class _PathCost(NamedTuple):
 def _path_cost(
     graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings, facts: int
 ) -> _PathCost:
-    """Return what one training and judging by paths take: every question looks at all edges."""
+    """Return what two trainings on halves and judging take: every question looks at all edges."""
     own = path_settings(graph, settings, training)[1]
     per_question = 2 * facts * own.d * own.layers * MESSAGE
-    asked = 3 * 2 * facts * own.epochs * own.epoch_share + 2 * _judged(facts, settings)
+    asked = 3 * facts * own.epochs * own.epoch_share + 2 * _judged(facts, settings)
     on_cpu = choose_device(settings.device).type == "cpu"
     step = 30 * graph.num_entities * own.batch_size * own.d * own.layers if on_cpu else 0
     weights = 8 * graph.num_relations * own.d**2 * own.layers

@@ -324,12 +324,13 @@ class Findings:
         )
 
     @cached_property
-    def _by_paths(self) -> Model | None:
-        """The system of a view that judges by paths, along the collected facts and no planted."""
+    def _by_paths(self) -> tuple[Model, ...]:
+        """The two systems of a view that judges by paths, along collected facts, none planted."""
         for view in self.crossfit.views:
             if isinstance(view, Ranking) and isinstance(view.systems[0], PathModel):
-                return view.systems[0].on_graph(self.crossfit.folds.graph).eval()
-        return None
+                graph = self.crossfit.folds.graph
+                return tuple(system.on_graph(graph).eval() for system in view.systems[:2])
+        return ()
 
     def explain(self, fact: tuple[str, str, str] | Tensor, top: int = 5) -> Explanation:
         """Return the evidence about one fact, given as labels or ids.
@@ -347,7 +348,7 @@ class Findings:
                 fold = int(judged.fold[place[0]])
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
-        judge = self._by_paths
+        judge = self._by_paths[fold % 2] if self._by_paths else None
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         found = self._explainers[fold].explain(fact, paths=paths, top=top)
         value, low, high = probability

@@ -17,13 +17,13 @@ from npugraph.settings import check_ranges, make_settings, parse_value, setting
 # What the audit gives to the recipe's settings, whose fields have the same names.
 SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
-ViewName = Literal["embedding", "path", "roles", "names"]
+ViewName = Literal["embedding", "pairs", "path", "roles", "names"]
 # Called with the name of each stage and what is known of its progress.
 Stage = Callable[[str, dict[str, Any]], object]
 
 
 def has_paths(recipe: str) -> bool:
-    """Tell whether a recipe judges by paths: one training does, for it learns nothing by heart."""
+    """Tell whether a recipe judges by paths, and so has no entity vectors."""
     return issubclass(get_recipe(recipe).settings, PathSettings)
 
 
@@ -74,9 +74,9 @@ class AuditSettings:
         parse_value("views", self.views, tuple[ViewName, ...])
         if len(set(self.views)) < len(self.views):
             raise SettingsError(f"views={','.join(self.views)} has a view twice.")
-        if has_paths(self.recipe) and "embedding" in self.views:
+        if has_paths(self.recipe) and {"embedding", "pairs"} & set(self.views):
             raise SettingsError(
-                f"The recipe {self.recipe} has no entity vectors, so it gives no view embedding; "
+                f"The recipe {self.recipe} has no entity vectors, so it gives no such view; "
                 "leave the recipe as it is and ask for --views embedding,path."
             )
 

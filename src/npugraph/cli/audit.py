@@ -70,7 +70,7 @@ ViewsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="Kinds of evidence: embedding, path, roles, names. By default what suits the graph.",
+        help="Kinds of evidence: embedding, pairs, path, roles, names. Default: what suits.",
         show_default=False,
     ),
 ]
@@ -250,8 +250,7 @@ def _run(
 
 def _has_kept(out: Path) -> bool:
     """Tell whether an audit that was stopped has anything to go on from."""
-    runs = [*out.glob("folds/*"), out / "path"]
-    return any((run / "last.safetensors").is_file() for run in runs)
+    return any(any(out.glob(f"{of}/*/last.safetensors")) for of in ("folds", "pairs", "path"))
 
 
 def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:

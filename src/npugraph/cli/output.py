@@ -59,7 +59,7 @@ TUNE_FILES = ("study.db", "study.lock", "trials.tsv", "best.json")
 _RUN = "|".join(map(re.escape, RUN_FILES))
 PATTERNS = {
     "run": _RUN,
-    "audit": "|".join(map(re.escape, AUDIT_FILES)) + rf"|(folds/fold-\d+|path)/({_RUN})",
+    "audit": "|".join(map(re.escape, AUDIT_FILES)) + rf"|(folds|pairs|path)/fold-\d+/({_RUN})",
     "perturbed graph": "|".join(map(re.escape, PERTURB_FILES)),
     "study": "|".join(map(re.escape, TUNE_FILES)) + r"|study\.db-(journal|wal|shm)",
 }

@@ -1,4 +1,4 @@
-"""The view path: own edges hidden, no folds of trainings."""
+"""The view path: own edges hidden, two trainings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from audit_samples import sample
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.self_test import plant
-from npugraph.auditing.views.path import PathView
+from npugraph.auditing.views.path import PathView, halves_of
 from npugraph.errors import SettingsError
 from npugraph.graph import SIDES
 from npugraph.recipes.path.model import PathModel
@@ -29,14 +29,18 @@ def view() -> PathView:
     system = PathModel(
         known.facts(), graph.num_entities, graph.num_relations, d=4, layers=3, group_size=8
     )
-    return PathView(folds, system, 0)
+    other = PathModel(
+        known.facts(), graph.num_entities, graph.num_relations, d=4, layers=3, group_size=8, seed=1
+    )
+    return PathView(folds, (system, other), 0)
 
 
 def test_every_fact_is_judged_without_its_own_edges(view: PathView) -> None:
     """A fact's values are those of a graph without its group, which holds it."""
-    facts, system = view.index.facts(), view.system
-    group = system.shuffled.argsort() % -(-len(facts) // 8)
+    facts = view.index.facts()
+    group = view.halves[0].shuffled.argsort() % -(-len(facts) // 8)
     for fold in range(3):
+        system = view.halves[fold % 2]
         mine = torch.nonzero(view.fold == fold).squeeze(1)[:4]
         found = view.features(facts[mine], fold)
         for row, place in zip(found, mine.tolist(), strict=True):
@@ -54,11 +58,11 @@ def test_groups_stay_within_folds(view: PathView) -> None:
     groups = -(-len(view.index) // 8)
     mixed = 0
     for group in range(groups):
-        members = view.fold[view.system.shuffled[group::groups]]
+        members = view.fold[view.halves[1].shuffled[group::groups]]
         mixed += len(set(members.tolist())) > 1
     # One group at most where a fold ends.
     assert mixed <= 2
-    assert sorted(view.system.shuffled.tolist()) == list(range(len(view.index)))
+    assert sorted(view.halves[1].shuffled.tolist()) == list(range(len(view.index)))
 
 
 def test_a_fact_that_is_not_stored_takes_the_place_of_one_with_its_question(
@@ -105,10 +109,18 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Path]:
     return found, out
 
 
-def test_an_audit_by_paths_trains_once(done: tuple[Audit, Path]) -> None:
+def test_no_system_was_asked_about_the_facts_that_it_judges(view: PathView) -> None:
+    halves = halves_of(view.folds)
+    assert halves.count == 2
+    for fold in range(3):
+        trained_on = halves.others(fold % 2).index()
+        assert not trained_on.contains(view.index.facts()[view.fold == fold]).any()
+
+
+def test_an_audit_by_paths_trains_twice(done: tuple[Audit, Path]) -> None:
     found, out = done
     assert [view.name for view in found.crossfit.views] == ["path"]
-    assert (out / "path" / "model.safetensors").is_file()
+    assert len(list(out.glob("path/fold-*/model.safetensors"))) == 2
     assert not (out / "folds").exists()
     assert len(found.collected.facts) == len(sample().index())
     assert found.crossfit.collected.features.isfinite().all()
@@ -117,9 +129,10 @@ def test_an_audit_by_paths_trains_once(done: tuple[Audit, Path]) -> None:
 
 def test_an_audit_by_paths_goes_on_where_it_stopped(done: tuple[Audit, Path]) -> None:
     found, out = done
-    stamp = (out / "path" / "model.safetensors").stat().st_mtime_ns
+    kept = out / "path" / "fold-1" / "model.safetensors"
+    stamp = kept.stat().st_mtime_ns
     again = audit(sample(), AuditSettings(recipe="path", **ASKED), FAST_PATH, out=out)
-    assert (out / "path" / "model.safetensors").stat().st_mtime_ns == stamp
+    assert kept.stat().st_mtime_ns == stamp
     assert (again.collected.score == found.collected.score).all()
 
 
@@ -149,7 +162,7 @@ def test_the_strongest_paths_of_an_audit_are_stored_facts(done: tuple[Audit, Pat
 
 
 def test_recipes_with_paths_have_no_view_embedding() -> None:
-    with pytest.raises(SettingsError, match="path has no entity vectors, so it gives no view"):
+    with pytest.raises(SettingsError, match="path has no entity vectors, so it gives no such"):
         AuditSettings(recipe="path", views=("embedding", "path"))
 
 

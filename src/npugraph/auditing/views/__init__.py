@@ -13,6 +13,7 @@ from npugraph.auditing.settings import ViewName
 from npugraph.auditing.views.base import Ranking, View, ViewInputs
 from npugraph.auditing.views.embedding import embedding_view
 from npugraph.auditing.views.names import names_view
+from npugraph.auditing.views.pairs import pairs_view
 from npugraph.auditing.views.path import path_view
 from npugraph.auditing.views.roles import roles_view
 
@@ -21,6 +22,7 @@ __all__ = ["VIEWS", "Ranking", "View", "ViewInputs", "build_views"]
 VIEWS: Mapping[ViewName, Callable[[ViewInputs], View]] = {
     "embedding": embedding_view,
     "names": names_view,
+    "pairs": pairs_view,
     "path": path_view,
     "roles": roles_view,
 }

@@ -57,21 +57,27 @@ def embedding_view(inputs: ViewInputs) -> EmbeddingView:
     return EmbeddingView(inputs.folds, fit_systems(inputs), inputs.settings)
 
 
-def fit_systems(inputs: ViewInputs) -> tuple[Model, ...]:
+def fit_systems(
+    inputs: ViewInputs,
+    view: str = "embedding",
+    folder: str = "folds",
+    recipe: str | None = None,
+) -> tuple[Model, ...]:
     """Train one system per fold on the facts of the others; every fold has a seed of its own."""
     count, epochs = inputs.folds.count, inputs.training.epochs
-    inputs.say("training", {"view": "embedding", "systems": count, "epochs": epochs})
-    return tuple(_fit_fold(inputs, fold) for fold in range(count))
+    recipe = recipe or inputs.settings.recipe
+    inputs.say("training", {"view": view, "systems": count, "epochs": epochs})
+    return tuple(_fit_fold(inputs, fold, folder, recipe) for fold in range(count))
 
 
-def _fit_fold(inputs: ViewInputs, fold: int) -> Model:
+def _fit_fold(inputs: ViewInputs, fold: int, within: str, recipe: str) -> Model:
     settings = inputs.settings
     own = replace(inputs.training, seed=number(settings.seed, "fold", fold) % 2**31)
     splits = inputs.folds.splits(fold, settings.thresholds.valid_share, settings.seed)
-    folder = None if inputs.out is None else inputs.out / "folds" / f"fold-{fold + 1}"
+    folder = None if inputs.out is None else inputs.out / within / f"fold-{fold + 1}"
     fitted = fit_or_resume(
         splits,
-        settings.recipe,
+        recipe,
         own,
         folder,
         lambda record: inputs.say("epoch", {"fold": fold, **record}),
