@@ -59,6 +59,14 @@ def test_edges_weigh_what_their_facts_are_believed() -> None:
     assert torch.equal(weight, expected[system.edges.fact])
 
 
+def test_edges_weigh_in_full_where_only_questions_are_weighed() -> None:
+    system = training(edge_weights="none", question_weights="posterior").system
+    before = scores(system)
+    system.believe(torch.full((len(FACTS),), 0.3, dtype=torch.float64))
+    assert torch.equal(scores(system), before)
+    assert system.belief.tolist() == pytest.approx([0.3] * len(FACTS))
+
+
 def test_a_fact_that_is_not_believed_is_as_if_it_were_not_stored() -> None:
     wrong = training().system
     place = wrong.stored.places(FACTS[4:5])
@@ -85,7 +93,7 @@ def test_loaded_evidence_is_what_was_saved() -> None:
     one.system.add_soft(FACTS[6:], torch.tensor([0.7]))
     other.load_state_dict(one.state_dict())
     assert torch.equal(scores(other.system), scores(one.system))
-    assert torch.equal(other.system.credibility, one.system.credibility)
+    assert torch.equal(other.system.weight, one.system.weight)
 
 
 def test_on_another_graph_every_fact_counts_in_full() -> None:
@@ -93,7 +101,7 @@ def test_on_another_graph_every_fact_counts_in_full() -> None:
     mine.system.believe(torch.full((len(FACTS),), 0.5, dtype=torch.float64))
     moved = mine.system.on_graph(graph(FACTS[:5]))
     assert isinstance(moved, WeightedPathModel)
-    assert moved.credibility.tolist() == [1.0] * 5
+    assert moved.weight.tolist() == [1.0] * 5
     assert moved.second is not None
     start = torch.tensor([0, 1])
     psi1, psi0 = moved.both(start, start, moved.weights_without(start[:0]))
@@ -130,7 +138,7 @@ def test_when_the_posterior_is_found() -> None:
 def test_a_graph_that_is_too_small_for_a_posterior_is_trained_without() -> None:
     made = training(warmup=0, soft_facts=0.5)
     made.begin_epoch(1, rng())
-    assert made.system.credibility.tolist() == [1.0] * 7 + [0.0] * 4
+    assert made.system.weight.tolist() == [1.0] * 7 + [0.0] * 4
     assert made.health() == {"soft_facts": 0}
 
 
@@ -139,14 +147,14 @@ def test_given_weights_stay() -> None:
     given = torch.rand(len(made.facts), generator=rng()).double()
     made.give(given)
     made.begin_epoch(1, rng())
-    assert torch.equal(made.system.credibility[: len(given)], given.float())
+    assert torch.equal(made.system.weight[: len(given)], given.float())
 
 
 def test_judged_facts_get_a_posterior_and_the_others_count_in_full() -> None:
     made = build(NPUPathSettings(**SMALL, warmup=0, judged_share=0.25), groups().train)
     made.begin_epoch(1, rng())
     assert made.system.running.epochs == 1
-    weight = made.system.credibility
+    weight = made.system.weight
     assert 0.75 * len(weight) <= int((weight == 1).sum()) < len(weight)
     assert 0 <= weight.min() < 1
     assert made.health()["posterior_mean"] == pytest.approx(float(weight.mean()), abs=1e-6)

@@ -64,6 +64,7 @@ def build(settings: NPUPathSettings, train: KnowledgeGraph) -> WeightedPathTrain
         train.facts,
         train.num_entities,
         train.num_relations,
+        weigh_edges=settings.edge_weights == "posterior",
         two_heads=settings.objective == "npu",
         soft_facts=round(settings.soft_facts * len(train)),
         momentum=settings.posterior_momentum,

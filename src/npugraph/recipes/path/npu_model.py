@@ -46,13 +46,15 @@ class WeightedPathModel(PathModel):
         running: the posterior of the stored facts, a mean over the times it was found.
         soft: facts that are not stored and serve as evidence, int64 [soft_facts, 3].
         soft_probability: how much they are believed, [soft_facts]; 0: there is none.
-        credibility: weight of every stored and every soft fact; 1 before a posterior is found.
+        belief: the posterior of every stored fact, [n]; 1 before one is found.
+        weight: what the edges of every stored and every soft fact weigh, [evidence].
         second: psi1, or None where one head is trained.
     """
 
     soft: Tensor
     soft_probability: Tensor
-    credibility: Tensor
+    belief: Tensor
+    weight: Tensor
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class WeightedPathModel(PathModel):
         num_entities: int,
         num_relations: int,
         *,
+        weigh_edges: bool = True,
         two_heads: bool = False,
         soft_facts: int = 0,
         momentum: float = 0.0,
@@ -72,6 +75,7 @@ class WeightedPathModel(PathModel):
             facts: what is stored.
             num_entities: E.
             num_relations: R.
+            weigh_edges: stored facts weigh what they are believed; if not, 1.
             two_heads: have psi1 as well.
             soft_facts: room for so many soft facts.
             momentum: of the running posterior.
@@ -80,12 +84,13 @@ class WeightedPathModel(PathModel):
         """
         super().__init__(facts, num_entities, num_relations, seed=seed, **shape)
         self.second = SecondHead(self.d, generator(seed, "second head")) if two_heads else None
+        self.weigh_edges = weigh_edges
         stored = self.stored.facts()
         self.running = RunningPosterior(stored, num_entities, num_relations, momentum)
         self.register_buffer("soft", torch.zeros(soft_facts, 3, dtype=torch.int64))
         self.register_buffer("soft_probability", torch.zeros(soft_facts))
-        ones = torch.ones(len(stored) + soft_facts)
-        self.register_buffer("credibility", ones, persistent=False)
+        for name in ("belief", "weight"):
+            self.register_buffer(name, torch.ones(len(stored)), persistent=False)
         self.register_load_state_dict_post_hook(_take_evidence)  # type: ignore[no-untyped-call]
         self.take_evidence()
 
@@ -102,7 +107,7 @@ class WeightedPathModel(PathModel):
 
     def edge_weights(self, keep: Tensor) -> Tensor:
         """Return the weights [edges] where some of the facts are there: bool [evidence]."""
-        return (keep * self.credibility)[self.edges.fact]
+        return (keep * self.weight)[self.edges.fact]
 
     def believe(self, probability: Tensor) -> None:
         """Take in one more posterior of the stored facts [n], in the order of the index."""
@@ -122,10 +127,10 @@ class WeightedPathModel(PathModel):
     def take_evidence(self) -> None:
         """Make edges and weights follow from the posterior and the soft facts."""
         stored, device = self.stored.facts().to(self.soft.device), self.soft.device
-        weight = torch.ones(len(stored), device=device)
-        if int(self.running.epochs) > 0:
-            weight = self.running.mean.float()
-        self.credibility = torch.cat([weight, self.soft_probability.float()])
+        ones = torch.ones(len(stored), device=device)
+        self.belief = self.running.mean.float() if int(self.running.epochs) > 0 else ones
+        of_stored = self.belief if self.weigh_edges else ones
+        self.weight = torch.cat([of_stored, self.soft_probability.float()])
         # Room that is not used has no edges, and costs no time.
         used = torch.nonzero(self.soft_probability > 0).squeeze(1)
         number = torch.cat([torch.arange(len(stored), device=device), len(stored) + used])

@@ -182,7 +182,7 @@ class WeightedPathTraining(PathTraining):
         losses = asked.softmax(self.system(asked.start, asked.query, weight))
         share = asked.there.to(losses.dtype)
         if self.refresh.questions:
-            share = share * self.system.credibility[asked.items % len(self.facts)]
+            share = share * self.system.belief[asked.items % len(self.facts)]
         return (losses * share).sum() / share.sum().clamp(min=1e-6)
 
     def _npu(self, objective: NoisyPU, asked: Asked, weight: Tensor) -> Tensor:
