@@ -90,7 +90,8 @@ class AuditSettings:
     def asked(self) -> dict[str, Any]:
         """Return what was asked for, by name, without the thresholds."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "thresholds"]
-        return {name: getattr(self, name) for name in names} | {"views": list(self.views)}
+        values = {name: getattr(self, name) for name in names}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def divide_settings(
