@@ -96,6 +96,9 @@ def test_probabilities_and_the_share_follow_the_answers(found: Audit) -> None:
     assert told["identifiable"]
     assert (told["answers"]["behind_share"], told["answers"]["wrong"]) == (40, 2)
     assert told["answers"]["carry_probabilities"] is False
+    # Too few answers are no reason to trust the probabilities, and none not to.
+    assert not found.learned.carries
+    assert not found.learned.refutes
     assert "too few to carry probabilities" in told["answers"]["reason"]
     unknown = np.setdiff1d(
         np.arange(len(found.collected.facts)),

@@ -88,6 +88,16 @@ class Learned:
     share: Interval | None = None
     check: Check | None = None
 
+    @property
+    def carries(self) -> bool:
+        """Whether the answers alone are reason to trust the probabilities."""
+        return self.check is not None and self.check.holds
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the answers are reason not to trust the probabilities."""
+        return self.check is not None and self.check.enough and not self.check.holds
+
 
 def gather_answers(graph: KnowledgeGraph, given: Any = None) -> Answers:
     """Return what is known of the facts of a graph, by its labels and by answers.

@@ -188,9 +188,11 @@ def test_probabilities_are_carried_where_answers_come_out_as_foretold() -> None:
     assert check_answers(facts, said, suspicious).holds
     few = check_answers(facts, said.select(~suspicious[rows]), suspicious)
     assert not few.holds
+    assert not few.enough
     assert "as suspicious as those listed are too few" in few.reason
     # Where all the suspicious ones are right, and wrong ones are elsewhere, no slope is left.
     turned = np.where(suspicious, True, rng.random(5000) < 0.4)
     found = check_answers(facts, _answered(rows, turned), suspicious)
+    assert found.enough
     assert not found.holds
     assert "foretold" in found.reason

@@ -29,10 +29,12 @@ class Check:
     """Whether answers carry probabilities.
 
     Attributes:
-        holds: True where there are enough answers and they came out as foretold.
+        enough: whether there are enough answers to tell.
+        holds: True where there are and they came out as foretold.
         reason: a sentence.
     """
 
+    enough: bool
     holds: bool
     reason: str
 
@@ -54,7 +56,7 @@ def check_answers(
     listed = suspicious[answers.rows]
     short = _too_few(answers, listed)
     if short:
-        return Check(False, short)
+        return Check(False, False, short)
     wrong = 1 - foretell(facts, answers, seed=seed)
     said = []
     for name, mine in (("suspicious facts", listed), ("other facts", ~listed)):
@@ -62,9 +64,11 @@ def check_answers(
         deviation = float(np.sqrt((wrong[mine] * (1 - wrong[mine])).sum()))
         text = f"of {int(mine.sum())} answered {name} {expected:.1f} were foretold to be wrong"
         if abs(found - expected) > MOST_DEVIATION * max(deviation, 0.5):
-            return Check(False, f"The answers do not carry probabilities: {text}, {found} are.")
+            return Check(
+                True, False, f"The answers do not carry probabilities: {text}, {found} are."
+            )
         said.append(f"{text} and {found} are")
-    return Check(True, f"The probabilities rest on the answers: {'; '.join(said)}.")
+    return Check(True, True, f"The probabilities rest on the answers: {'; '.join(said)}.")
 
 
 def _too_few(answers: Answered, listed: NDArray[np.bool_]) -> str:
