@@ -70,6 +70,21 @@ def test_scores_are_the_formula() -> None:
             torch.testing.assert_close(found[row], literal(made, start, query, edges_of(FACTS)))
 
 
+def test_many_questions_are_worked_on_as_few_are() -> None:
+    """Blocks are scaled once per node where there are more questions than numbers per state."""
+    made = model()
+    known, relation = torch.arange(12) % N, torch.arange(12) % (2 * R)
+    weight = torch.rand(len(made.edges), generator=torch.Generator().manual_seed(0)).double()
+    together = made(known, relation, weight)
+    alone = torch.cat([made(known[i : i + 1], relation[i : i + 1], weight) for i in range(12)])
+    torch.testing.assert_close(together, alone)
+    slopes = [
+        torch.autograd.grad(scores.square().sum(), list(made.parameters()))
+        for scores in (together, alone)
+    ]
+    torch.testing.assert_close(*slopes)
+
+
 @torch.no_grad()
 def test_a_stored_fact_is_scored_as_if_it_were_not_stored() -> None:
     made = model()

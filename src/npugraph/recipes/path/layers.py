@@ -58,12 +58,18 @@ def next_states(
     """Return the states [N, B, d] after a layer: ``x + relu(norm(sum_k s_k W_k f + V x + b))``.
 
     The features f [N, B, 4, d] are multiplied by the three blocks W_k before the degree scales
-    s_k [N, 3]: a third of the work of a product with all twelve scaled features.
+    s_k [N, 3]: a third of the work of a product with all twelve scaled features. On a CPU, where
+    there are more questions than numbers per state, every node has its own sum of scaled blocks:
+    a third of the work again.
     """
     d = states.shape[-1]
-    sums = linear(features.flatten(2), feature_weight).view(*states.shape[:2], 3, d)
-    made = (sums * scale.to(sums.dtype)[:, None, :, None]).sum(2)
-    made = made + linear(states, state_weight, state_bias)
+    own = linear(states, state_weight, state_bias)
+    if not states.is_cuda and d < states.shape[1]:
+        blocks = (scale.to(own.dtype) @ feature_weight.view(3, -1)).view(-1, d, 4 * d)
+        made = torch.baddbmm(own, features.flatten(2), blocks.transpose(1, 2))
+    else:
+        sums = linear(features.flatten(2), feature_weight).view(*states.shape[:2], 3, d)
+        made = (sums * scale.to(sums.dtype)[:, None, :, None]).sum(2) + own
     normed = layer_norm(made.to(norm_weight.dtype), (d,), norm_weight, norm_bias)
     return states + torch.relu(normed).to(states.dtype)
 
