@@ -374,6 +374,8 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         f"{result['expected_true']:,.0f} should be true ({result['expected_true_low']:,.0f} to "
         f"{result['expected_true_high']:,.0f})."
     )
+    if issues := sum(result["issues"].values()):
+        yield f"issues.tsv: {issues:,} issues, found without a model."
     yield (
         f"quarantine.tsv: the {result['quarantined']:,} facts that cleaned.tsv leaves out; "
         "patch.json says how to undo that."
