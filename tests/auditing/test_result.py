@@ -22,6 +22,7 @@ from npugraph.auditing import (
 )
 from npugraph.auditing import run as run_module
 from npugraph.auditing.folds import make_folds
+from npugraph.auditing.page import summary
 from npugraph.auditing.presets import SEARCH, choose_training, searches
 from npugraph.auditing.result import LISTED, weigh
 from npugraph.auditing.statistics.evidence import TruthModel
@@ -454,3 +455,13 @@ def test_thresholds_are_passed_down() -> None:
         audit(graph, strict)
     few = dataclasses.replace(QUICK, thresholds=Thresholds(pool_facts=20))
     assert all(len(pool.facts) <= 20 for pool in audit(graph, few).crossfit.pools.values())
+
+
+def test_what_each_view_brings_is_told(done: Audit) -> None:
+    (one,) = done.views
+    assert (one.view, one.features) == ("embedding", 17)
+    assert set(one.together) == set(done.crossfit.pools)
+    assert all(0 <= value <= 1 for value in one.together.values())
+    told = summary(done)["views"]
+    assert told[0]["auroc"]["typed"]["together"] == pytest.approx(one.together["typed"], abs=1e-5)
+    assert [row.kind for row in done.report_data().views] == list(one.together)

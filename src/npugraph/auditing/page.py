@@ -38,6 +38,7 @@ from npugraph.report import (
     ReliabilityBin,
     ReportData,
     Setting,
+    ViewRow,
     YieldPoint,
     settings_rows,
 )
@@ -65,6 +66,11 @@ def report_data(found: Findings, planted: Tensor | None = None) -> ReportData:
         reliability=None if planted is None else reliability(found, planted),
         yield_curve=_yield(found, planted),
         collection=_collection(found),
+        views=tuple(
+            ViewRow(one.view, one.features, kind, value, one.without.get(kind), one.alone[kind])
+            for one in found.views
+            for kind, value in one.together.items()
+        ),
         warnings=(*notes(found), *warnings(found)),
         issues=found.issues.groups(),
         names=found.graph.readable.differing(_listed_names(found)),
@@ -330,6 +336,10 @@ def _collection(found: Findings) -> tuple[Coefficient, ...]:
     )
 
 
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
+
+
 def summary(found: Findings) -> dict[str, Any]:
     """Return the figures of an audit for JSON and the terminal."""
     beta, alpha = found.priors.beta, found.priors.alpha
@@ -348,6 +358,21 @@ def summary(found: Findings) -> dict[str, Any]:
         "alpha": alpha.value,
         "wrong_end": found.wrong_end,
         "noise_profile": {k: round(v, 5) for k, v in found.profile.share.items()},
+        "views": [
+            {
+                "view": one.view,
+                "features": one.features,
+                "auroc": {
+                    kind: {
+                        "together": round(value, 5),
+                        "without": _rounded(one.without.get(kind)),
+                        "alone": _rounded(one.alone.get(kind)),
+                    }
+                    for kind, value in one.together.items()
+                },
+            }
+            for one in found.views
+        ],
         "suspects": len(found.suspects),
         **_expected("wrong", found.suspects),
         "quarantined": len(found.quarantine_rows) + len(found.answers.wrong),

@@ -22,6 +22,7 @@ from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import ColumnEffect
+from npugraph.auditing.statistics.contribution import Contribution, contributions
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
@@ -234,6 +235,18 @@ class Findings:
                 table.append_column("collected", column).select([*LISTED, "collected", "fold"])
             )
         return pa.concat_tables(both)
+
+    @cached_property
+    def views(self) -> tuple[Contribution, ...]:
+        """What each kind of evidence brings: with it, without it, and by it alone."""
+        judged = self.crossfit.collected
+        return contributions(
+            judged.arrays(),
+            {kind: pool.arrays() for kind, pool in self.crossfit.pools.items()},
+            [name.partition(".")[0] for name in judged.columns],
+            thresholds=self.settings.thresholds,
+            seed=self.settings.seed,
+        )
 
     @cached_property
     def suspect_rows(self) -> Ints:

@@ -16,6 +16,7 @@ from npugraph.report.data import (
     ReliabilityBin,
     ReportData,
     Setting,
+    ViewRow,
     YieldPoint,
     settings_rows,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "ReliabilityBin",
     "ReportData",
     "Setting",
+    "ViewRow",
     "YieldPoint",
     "render_report",
     "settings_rows",

@@ -246,6 +246,27 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
+class ViewRow:
+    """What a kind of evidence brings against one kind of false facts.
+
+    Attributes:
+        view: the kind of evidence.
+        features: how many numbers it gives a fact.
+        kind: the kind of false facts.
+        together: AUROC of stored facts against these, by all views.
+        without: by all others; None where there is no other.
+        alone: by this view alone.
+    """
+
+    view: str
+    features: int
+    kind: str
+    together: float
+    without: float | None
+    alone: float
+
+
+@dataclass(frozen=True)
 class PlantedCheck:
     """What the demo knows: ``found`` of the ``planted`` facts are among the ``listed`` ones.
 
@@ -296,6 +317,7 @@ class ReportData:
         removed: the demo's removed true facts against the missing facts, or None.
         issues: what was found without a model, by kind.
         names: how names are shown (labels, short IRIs), where not as they are.
+        views: what each kind of evidence brings.
     """
 
     graph: GraphSummary
@@ -311,6 +333,7 @@ class ReportData:
     removed: PlantedCheck | None = None
     issues: tuple[IssueGroup, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    views: tuple[ViewRow, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a yield curve that runs backwards."""
