@@ -64,7 +64,7 @@ def audit_figures() -> dict[str, float]:
         "auroc": auroc(~wrong, found.collected.score),
         "average_precision": average_precision(wrong, -found.collected.score),
         "wrong_share": 1 - found.priors.beta.value,
-        "expected_true": float(found.missing["probability"].to_numpy().sum()),
+        "expected_true": float(found.proposed.probability[found.missing_rows].sum()),
     }
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
+from npugraph.auditing import Audit
+from npugraph.auditing.statistics.verdict import RELIABLE, Verdict
 from npugraph.graph import KnowledgeGraph, Vocabulary
 
 # Settings that train in a moment.
@@ -76,3 +80,12 @@ def anonymous(facts: Tensor, num_entities: int, num_relations: int) -> Knowledge
     entities = Vocabulary.of([f"e{i:04}" for i in range(num_entities)], "entity")
     relations = Vocabulary.of([f"r{i:04}" for i in range(num_relations)], "relation")
     return KnowledgeGraph(entities, relations, facts)
+
+
+def called_reliable(found: Audit) -> Audit:
+    """Return an audit with other verdicts than its own: all is reliable."""
+    told = dataclasses.replace(found)
+    for name in ("verdict", "missing_verdict"):
+        # What a cached property would have found.
+        told.__dict__[name] = Verdict(RELIABLE, "By decree.")
+    return told

@@ -17,7 +17,7 @@ from npugraph.auditing import AuditSettings, Thresholds
 from npugraph.auditing.features import FEATURES, Comparer
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.out_of_fold import CrossFit, judge_out_of_fold
-from npugraph.auditing.pools import KINDS
+from npugraph.auditing.settings import KINDS
 from npugraph.auditing.views import ViewInputs, build_views
 from npugraph.data.corrupt import Noise, draw_pool
 from npugraph.errors import RunError, SettingsError

@@ -7,7 +7,7 @@ import dataclasses
 import pyarrow as pa
 import pytest
 
-from audit_samples import WRONG, graph_of, rows
+from audit_samples import WRONG, called_reliable, graph_of, rows
 from npugraph.auditing import Audit
 from npugraph.auditing.corrections import correction
 from npugraph.auditing.page import (
@@ -29,14 +29,9 @@ def data(done: Audit) -> ReportData:
     return report_data(done)
 
 
-def with_priors(done: Audit, beta: Interval, identifiable: bool = True) -> Audit:
-    priors: Priors = dataclasses.replace(
-        done.priors,
-        beta=beta,
-        identifiable=identifiable,
-        reason="" if identifiable else "Most facts look uncollected.",
-    )
-    return dataclasses.replace(done, priors=priors)
+def with_priors(done: Audit, beta: Interval) -> Audit:
+    priors: Priors = dataclasses.replace(done.priors, beta=beta, identifiable=True, reason="")
+    return called_reliable(dataclasses.replace(done, priors=priors))
 
 
 def test_the_lists_of_the_page_are_the_lists_of_the_audit(data: ReportData, done: Audit) -> None:
@@ -64,8 +59,14 @@ def test_the_strongest_paths_are_among_what_supports_a_fact(done: Audit) -> None
 
 def test_a_correction_is_a_new_fact_of_names_seen_in_their_roles(done: Audit) -> None:
     every = dataclasses.replace(
-        done, settings=dataclasses.replace(done.settings, budget=80, explained=80)
+        done,
+        settings=dataclasses.replace(done.settings, budget=80, explained=80),
+        test=dataclasses.replace(done.test, corrected=0.6),
+        priors=dataclasses.replace(done.priors, beta=Interval(1.0, 1.0, 1.0)),
     )
+    every = called_reliable(every)
+    unsure = dataclasses.replace(every, test=dataclasses.replace(done.test, corrected=0.4))
+    assert not any(row.correction for row in report_data(called_reliable(unsure)).suspects)
     heads, tails = {(r, h) for h, r, _ in rows()}, {(r, t) for _, r, t in rows()}
     corrected = 0
     for row in report_data(every).suspects:
@@ -174,15 +175,26 @@ def test_health_counts_each_relation(done: Audit) -> None:
     assert {row.relation for row in found.by_relation} == {r for _, r, _ in facts}
 
 
-def test_an_unknown_share_is_not_shown_as_known(done: Audit) -> None:
-    unsure = with_priors(done, Interval(0.9, 0.5, 1.0), identifiable=False)
-    found = estimated_health(unsure)
+def test_nothing_is_promised_without_a_reliable_verdict(silent: Audit) -> None:
+    found = estimated_health(silent)
     assert found.wrong is None
-    assert found.reason == "Most facts look uncollected."
+    assert found.reason == silent.verdict.why
     assert all(row.wrong is None for row in found.by_relation)
-    text = " ".join(warnings(unsure))
-    assert "cannot be told from this graph. Most facts look uncollected." in text
-    assert "nothing is put in quarantine" in text
+    figures = summary(silent)
+    assert figures["verdict"] == "order"
+    assert figures["identifiable"] is False
+    names = ("wrong_share", "expected_wrong", "expected_true", "missing_share")
+    for name in names:
+        assert [figures[name + end] for end in ("", "_low", "_high")] == [None] * 3
+    assert figures["quarantined"] == 0
+    page = report_data(silent)
+    assert all(row.probability is None for row in (*page.suspects, *page.missing))
+    assert page.yield_curve == ()
+    assert page.assessment is not None
+    assert (page.assessment.level, page.assessment.wrong) == ("order", None)
+    for table in (silent.suspects, silent.missing, silent.posterior):
+        assert table["probability"].null_count == len(table)
+    assert silent.explain(silent.collected.facts[0]).probability is None
 
 
 def test_a_wide_interval_is_said(done: Audit) -> None:
@@ -193,14 +205,19 @@ def test_a_wide_interval_is_said(done: Audit) -> None:
     assert not any("only known to lie" in line for line in narrow)
 
 
-def test_missing_facts_whose_number_cannot_be_told_are_warned_of(done: Audit) -> None:
-    for share, warned in ((None, True), (Interval(0.3, 0.2, 0.4), False)):
-        found = dataclasses.replace(done, missing_share=share)
-        line = f"found again to tell how many of the {len(done.missing)} proposed missing facts"
-        assert any(line in warning for warning in warnings(found)) == warned
-        assert summary(found)["missing_share"] == (None if share is None else 0.3)
+def test_the_share_of_missing_facts_is_told_where_it_can_be(silent: Audit) -> None:
+    for share, level in (
+        (None, "cannot judge"),
+        (Interval(0.1, 0.0, 0.2), "order"),
+        (Interval(0.3, 0.2, 0.4), "reliable"),
+    ):
+        found = dataclasses.replace(silent, missing_share=share)
+        told = share if level == "reliable" else None
+        assert found.missing_verdict.level == level
+        assert summary(found)["missing_verdict"] == level
+        assert summary(found)["missing_share"] == (None if told is None else 0.3)
         shown = estimated_health(found).missing
-        assert (None if shown is None else (shown.value, shown.low, shown.high)) == share
+        assert (None if shown is None else (shown.value, shown.low, shown.high)) == told
 
 
 def test_the_end_that_is_wrong_is_passed_on_where_the_share_is_known(done: Audit) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from audit_samples import FAST, REPEATED, graph_of, people, rows, sample
+from audit_samples import FAST, REPEATED, called_reliable, graph_of, people, rows, sample
 from npugraph.auditing import (
     Audit,
     AuditSettings,
@@ -105,25 +105,25 @@ def test_a_row_carries_the_judgement_of_its_fact(done: Audit) -> None:
 
 
 def test_a_quarantine_keeps_its_target(done: Audit) -> None:
-    rising = np.sort(done.collected.probability)
+    relation = done.collected.facts[:, 1]
+    rare = (torch.bincount(relation)[relation] < done.settings.thresholds.rare_facts).numpy()
+    # By the upper end of the interval.
+    rising = np.sort(done.collected.high[~rare])
     # Facts of equal probability are taken or left together.
     target = 1 - rising[rising <= rising[9]].mean()
-    known = dataclasses.replace(
-        done,
-        priors=dataclasses.replace(done.priors, identifiable=True, reason=""),
-        settings=dataclasses.replace(done.settings, target_precision=target),
-    )
-    wrong = 1 - known.collected.probability[known.quarantine_rows]
+
+    def asking(target: float) -> Audit:
+        settings = dataclasses.replace(done.settings, target_precision=target)
+        return called_reliable(dataclasses.replace(done, settings=settings))
+
+    known = asking(target)
+    wrong = 1 - known.collected.high[known.quarantine_rows]
     assert len(wrong) >= 10
     assert wrong.mean() >= target - 1e-9
     # The next facts would miss it.
     assert (1 - rising[rising <= rising[len(wrong)]]).mean() < target
-    everything = dataclasses.replace(
-        known, settings=dataclasses.replace(known.settings, target_precision=0.0)
-    )
-    assert len(everything.quarantine_rows) == len(known.collected.facts)
-    assert everything.quarantine.equals(known.graph.to_table())
-    assert len(everything.cleaned) == 0
+    # Even then facts of rare relations stay.
+    assert len(asking(0.0).quarantine_rows) == (~rare).sum()
 
 
 def test_a_guess_puts_nothing_in_quarantine(done: Audit) -> None:
@@ -143,11 +143,11 @@ class StopError(Exception):
 
 
 def test_interrupted_turned_round_and_protected_it_says_the_same(
-    done: Audit, asked: AuditSettings, tmp_path: Path
+    silent: Audit, asked: AuditSettings, tmp_path: Path
 ) -> None:
     """Neither a stop after a fold, nor the order of the rows, nor protection changes a figure."""
     turned = sample().select(torch.arange(len(rows())).flip(0))
-    guarded = facts_of(done.suspects)[:3]
+    guarded = facts_of(silent.suspects)[:3]
     protected = turned.encode(
         pa.table(dict(zip(FACT, map(list, zip(*guarded, strict=True)), strict=True)))
     )
@@ -171,21 +171,18 @@ def test_interrupted_turned_round_and_protected_it_says_the_same(
         "weighing",
     ]
     for name in ("collected", "proposed"):
-        one, other = getattr(done, name), getattr(again, name)
+        one, other = getattr(silent, name), getattr(again, name)
         assert torch.equal(one.facts, other.facts)
         for figure in ("fold", "score", "probability", "low", "high"):
             assert np.array_equal(getattr(one, figure), getattr(other, figure)), figure
     assert facts_of(again.posterior)[: len(rows())] == rows()[::-1]
-    assert facts_of(again.suspects)[:-3] == facts_of(done.suspects)[3:]
+    assert facts_of(again.suspects)[:-3] == facts_of(silent.suspects)[3:]
     assert not set(guarded) & set(facts_of(again.suspects))
-    assert again.missing.equals(done.missing)
+    assert again.missing.equals(silent.missing)
     # Even a quarantine of everything leaves out what is protected.
-    all_of_it = dataclasses.replace(
-        again,
-        priors=dataclasses.replace(again.priors, identifiable=True, reason=""),
-        settings=dataclasses.replace(asked, target_precision=0.0),
-    )
-    assert len(all_of_it.quarantine_rows) == len(done.collected.facts) - 3
+    settings = dataclasses.replace(asked, target_precision=0.0, thresholds=Thresholds(rare_facts=1))
+    all_of_it = called_reliable(dataclasses.replace(again, settings=settings))
+    assert len(all_of_it.quarantine_rows) == len(silent.collected.facts) - 3
     assert not set(guarded) & set(facts_of(all_of_it.quarantine))
 
 
@@ -219,7 +216,7 @@ def test_a_given_share_is_taken() -> None:
     [
         ({"folds": 1}, "folds=1 is too small; the least is 2."),
         ({"budget": 0}, "budget=0 is too small"),
-        ({"missing": -1}, "missing=-1 is too small"),
+        ({"missing": -1}, "missing=-1 must be at least 0."),
         ({"per_question": 0}, "per_question=0 is too small"),
         ({"compared": 1}, "compared=1 is too small"),
         ({"target_precision": 1.1}, "target_precision=1.1 is too large; the most is 1."),
@@ -315,9 +312,9 @@ def test_too_few_facts_are_refused() -> None:
 def test_odd_graphs_are_judged(graph: KnowledgeGraph) -> None:
     found = audit(graph, QUICK)
     assert len(found.posterior) == len(graph) + len(found.proposed.facts)
-    for name in ("probability", "low", "high"):
-        values = found.posterior[name].to_numpy()
-        assert ((values >= 0) & (values <= 1)).all()
+    for judged in (found.collected, found.proposed):
+        for values in (judged.probability, judged.low, judged.high):
+            assert ((values >= 0) & (values <= 1)).all()
 
 
 def test_held_out_facts_that_are_found_again_judge_the_missing_ones(done: Audit) -> None:
@@ -420,18 +417,13 @@ def test_an_explanation_carries_the_probability(done: Audit) -> None:
 # Handing on
 
 
-def test_an_audit_shows_itself_in_a_line_and_in_a_notebook(done: Audit) -> None:
-    assert repr(done) == (
-        "<Audit of people: 198 facts, share of wrong facts not identifiable, 15 suspects, "
-        "30 missing facts>"
+def test_an_audit_shows_itself_in_a_line_and_in_a_notebook(done: Audit, silent: Audit) -> None:
+    assert repr(silent) == (
+        "<Audit of people: 198 facts, verdict: order, 15 suspects, 30 missing facts>"
     )
-    known = dataclasses.replace(
-        done,
-        name="<b>" + 100 * "x",
-        priors=dataclasses.replace(
-            done.priors, identifiable=True, beta=Interval(0.95, 0.9, 0.98), reason=""
-        ),
-    )
+    priors = dataclasses.replace(done.priors, beta=Interval(0.95, 0.9, 0.98))
+    known = dataclasses.replace(done, name="<b>" + 100 * "x", priors=priors)
+    known = called_reliable(known)
     assert "5.0% wrong (2.0% to 10.0%)" in repr(known)
     assert len(repr(known)) < 200
     shown = known._repr_html_()

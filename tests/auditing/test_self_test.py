@@ -7,8 +7,8 @@ import torch
 from audit_samples import anonymous, random_facts, sample
 from npugraph.auditing import Audit, AuditSettings
 from npugraph.auditing.folds import make_folds
-from npugraph.auditing.pools import KINDS
 from npugraph.auditing.self_test import plant
+from npugraph.auditing.settings import KINDS
 from npugraph.graph import TripleIndex
 
 

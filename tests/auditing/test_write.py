@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from audit_samples import rows
-from npugraph.auditing import Audit, write_audit
+from audit_samples import called_reliable, rows
+from npugraph.auditing import Audit, Thresholds, write_audit
 from npugraph.data.io import read_graph
 
 FILES = {
@@ -36,12 +36,13 @@ def cleaned(done: Audit) -> Audit:
     probability = done.collected.probability.copy()
     # The first rows of the input come twice, and one of them is put out.
     probability[done.place[[1, 60, 90]]] = 0.0
-    return dataclasses.replace(
-        done,
-        priors=dataclasses.replace(done.priors, identifiable=True, reason=""),
-        collected=dataclasses.replace(done.collected, probability=probability, low=0 * probability),
-        settings=dataclasses.replace(done.settings, target_precision=0.97),
+    judged = dataclasses.replace(
+        done.collected, probability=probability, low=0 * probability, high=probability
     )
+    settings = dataclasses.replace(
+        done.settings, target_precision=0.97, thresholds=Thresholds(rare_facts=1)
+    )
+    return called_reliable(dataclasses.replace(done, collected=judged, settings=settings))
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +135,7 @@ def test_the_report_shows_the_suspects(folder: Path, cleaned: Audit) -> None:
 
 
 def test_writing_again_gives_the_same_bytes(folder: Path, cleaned: Audit, tmp_path: Path) -> None:
-    fresh = dataclasses.replace(cleaned)
+    fresh = called_reliable(cleaned)
     write_audit(fresh, tmp_path)
     for name in FILES - {"posterior.parquet"}:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
@@ -144,7 +145,7 @@ def test_columns_of_the_input_are_kept(cleaned: Audit, tmp_path: Path) -> None:
     count = len(cleaned.graph)
     confidence = torch.arange(count, dtype=torch.float64) / count
     graph = dataclasses.replace(cleaned.graph, confidence=confidence)
-    write_audit(dataclasses.replace(cleaned, graph=graph), tmp_path)
+    write_audit(called_reliable(dataclasses.replace(cleaned, graph=graph)), tmp_path)
     parts = [read_graph(tmp_path / f"{name}.tsv") for name in ("cleaned", "quarantine")]
     values = [part.confidence.tolist() for part in parts if part.confidence is not None]
     assert sorted(value for part in values for value in part) == confidence.tolist()

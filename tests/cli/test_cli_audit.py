@@ -83,11 +83,12 @@ def test_what_is_said(audited: tuple[Path, Result]) -> None:
     assert "1 of the 2 facts to protect are not in the graph" in done.stderr
     assert "plan: 198 facts, 2 trainings" in done.stderr
     assert "note: 4 repeated facts." in done.stderr
-    assert "About 10.0% of the 198 facts are wrong" in done.stdout
-    assert "suspects.tsv: 12 facts to review, of which about" in done.stdout
+    assert done.stdout.startswith("Verdict: order. Only 6 facts could be planted")
+    assert "facts are wrong (90%" not in done.stdout
+    assert "suspects.tsv: 12 facts to review; how many of them are wrong cannot be" in done.stdout
     assert "missing.tsv: 20 facts that are not stored" in done.stdout
     assert f"open {out / 'report.html'} in a browser" in done.stdout
-    assert "planted" not in done.stdout
+    assert "of the 6 planted" not in done.stdout
 
 
 def test_wrong_facts_at_one_end_are_told(data_root: Path, tmp_path: Path) -> None:
@@ -133,7 +134,8 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(
     )  # fmt: skip
     result = json.loads(done.stdout)
     assert result["out"] == str(out)
-    assert result["wrong_share"] == pytest.approx(0.1)
+    assert result["verdict"] == "order"
+    assert result["wrong_share"] is None
     assert "planted" not in result
     assert before == {path.name: path.read_bytes() for path in out.glob("*.tsv")}
     assert models == {path: path.stat().st_mtime_ns for path in models}
@@ -199,10 +201,11 @@ def test_explain_prints_the_probability_of_the_audit(audited: tuple[Path, Result
     row = pyarrow.parquet.read_table(out / "posterior.parquet").to_pylist()[7]
     fact = row["head"], row["relation"], row["tail"]
     found = json.loads(npugraph("explain", out, *fact, "--device", "cpu", "--json").stdout)
+    # So small a graph has no reliable verdict.
     for name in ("probability", "low", "high"):
-        assert found[name] == row[name]
+        assert found[name] is row[name] is None
     text = npugraph("explain", out, *fact, "--device", "cpu").stdout
-    assert text.splitlines()[1].startswith("Probability of being true: ")
+    assert "Probability of being true" not in text
 
 
 def test_explain_prints_the_probability_of_a_recipe_that_has_one(

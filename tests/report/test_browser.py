@@ -278,7 +278,7 @@ def test_print_is_light_and_without_controls(show: Show) -> None:
 
 def test_an_empty_report_works(show: Show) -> None:
     page = show(empty_report())
-    assert page.get_by_text("Not identifiable", exact=True).is_visible()
+    assert page.get_by_text("Not told", exact=True).is_visible()
     assert page.locator("table").count() == 0
     assert page.get_by_text("No stored fact is suspicious enough to be listed.").is_visible()
 

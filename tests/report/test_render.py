@@ -19,6 +19,7 @@ from markupsafe import escape
 from npugraph.errors import DataError, OutputError
 from npugraph.names import shorten
 from npugraph.report import (
+    Assessment,
     Correction,
     Estimate,
     Evidence,
@@ -223,7 +224,7 @@ def test_health_says_the_share_or_why_there_is_none() -> None:
     assert "3.9% of the stored facts are estimated to be wrong, about 158 of 4,045." in known
     assert "90% interval: 3.1 – 4.8%." in known
     unknown = Page(render_report(empty_report())).text
-    assert "Not identifiable" in unknown
+    assert "Not told" in unknown
     assert "The graph has no facts." in unknown
     assert "wrong at the" not in known
     tails = dataclasses.replace(empty_report(), health=Health(Estimate(0.5), wrong_end="tail"))
@@ -245,13 +246,26 @@ def test_relations_come_by_wrong_facts_and_unknown_ones_last() -> None:
     assert "not identifiable" in text
 
 
-def test_expected_counts_are_sums_of_probabilities() -> None:
-    data = realistic_report(80, 40)
-    wrong = sum(1 - row.probability.value for row in data.suspects)
-    true = sum(row.probability.value for row in data.missing)
+def test_counts_are_those_that_are_promised() -> None:
+    told = Assessment(
+        "reliable", "Because.", wrong=Estimate(41, 30, 50), true=Estimate(20.4, 10, 30)
+    )
+    data = dataclasses.replace(realistic_report(80, 40), assessment=told)
     text = " ".join(Page(render_report(data)).text.split())
-    assert f"80 suspects of which about {wrong:.0f} should be wrong." in text
-    assert f"40 missing facts of which about {true:.0f} should be true." in text
+    assert "80 suspects of which about 41 should be wrong (90% interval: 30 to 50)." in text
+    assert "40 missing facts of which about 20 should be true (90% interval: 10 to 30)." in text
+    silent = dataclasses.replace(data, assessment=Assessment("order", "Because.", ("Labels.",)))
+    text = " ".join(Page(render_report(silent)).text.split())
+    assert "80 suspects in the list; how many of them are wrong cannot be told." in text
+    assert "how many are wrong cannot be told Because." in text
+    assert "should be" not in text
+
+
+def test_a_probability_that_is_not_told_is_not_shown() -> None:
+    data = realistic_report(3, 0)
+    rows = tuple(dataclasses.replace(row, probability=None) for row in data.suspects)
+    page = Page(render_report(dataclasses.replace(data, suspects=rows)))
+    assert page.text.count("not told") == 3
 
 
 def test_the_share_of_missing_facts_is_shown_where_known() -> None:

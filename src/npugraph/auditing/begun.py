@@ -16,7 +16,7 @@ from npugraph.errors import RunError, writing
 from npugraph.graph import KnowledgeGraph
 
 # What the trained systems follow from; the other settings may change from call to call.
-TRAINING = ("recipe", "folds", "search", "self_test", "device", "seed")
+TRAINING = ("recipe", "folds", "search", "kinds", "self_test", "device", "seed")
 
 
 def begin(
@@ -37,7 +37,7 @@ def begin(
         "graph": _fingerprint(graph),
         "known_wrong": hashlib.sha256(known_wrong.numpy().tobytes()).hexdigest(),
         "settings": {
-            **{name: getattr(settings, name) for name in TRAINING},
+            **{name: settings.asked()[name] for name in TRAINING},
             **{name: str(value) for name, value in changes.items()},
         },
     }

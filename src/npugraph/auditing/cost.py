@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 
 from npugraph.auditing.features import CHUNK, FEATURES
-from npugraph.auditing.pools import KINDS
 from npugraph.auditing.presets import SEARCH, path_settings, suited_views
 from npugraph.auditing.settings import AuditSettings, ViewName
 from npugraph.graph import KnowledgeGraph
@@ -108,8 +107,8 @@ def estimate_cost(
 
 def _judged(facts: int, settings: AuditSettings) -> int:
     """Return about how many facts are judged: the stored ones, pools, and candidates."""
-    in_pools = len(KINDS) * min(facts, settings.thresholds.pool_facts)
-    return facts + in_pools + settings.thresholds.candidates_per_missing * settings.missing
+    in_pools = len(settings.kinds) * min(facts, settings.thresholds.pool_facts)
+    return facts + in_pools + settings.thresholds.candidates_per_missing * settings.most_missing
 
 
 class _PathCost(NamedTuple):
@@ -149,7 +148,7 @@ def _memory(
     """
     table = 4 * graph.num_entities * width
     largest = int(torch.bincount(graph.facts[:, 1]).max()) // settings.folds
-    in_pools = len(KINDS) * min(facts, settings.thresholds.pool_facts)
+    in_pools = len(settings.kinds) * min(facts, settings.thresholds.pool_facts)
     learnt_from = 2 * min(facts, settings.thresholds.score_facts)
     judging = (
         # The systems, an optimiser's state, gradients, the best weights so far.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.missing import propose
-from npugraph.auditing.pools import KINDS, fold_pool
+from npugraph.auditing.pools import fold_pool
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.evidence import FactArrays
 from npugraph.auditing.views import Ranking, View
@@ -115,7 +115,8 @@ def judge_out_of_fold(
     """
     wrong = folds.graph.facts[:0] if known_wrong is None else known_wrong
     of_fold = torch.arange(len(wrong)) % folds.count
-    index = folds.index()
+    # Roles are those of stored facts: planted ones would put entities where none belongs.
+    index = folds.graph.index()
     ranking = ranking_view(views)
     parts = [
         _judge_fold(folds, fold, views, ranking, index, settings, wrong[of_fold == fold])
@@ -127,7 +128,7 @@ def judge_out_of_fold(
         ranking.systems,
         views,
         Judged.join([part.collected for part in parts]).select(torch.argsort(place)),
-        {kind: Judged.join([part.pools[kind] for part in parts]) for kind in KINDS},
+        {kind: Judged.join([part.pools[kind] for part in parts]) for kind in settings.kinds},
         Judged.join([part.proposed for part in parts]),
         Judged.join([part.known_wrong for part in parts]).select(
             torch.argsort(torch.argsort(of_fold, stable=True))
@@ -187,13 +188,19 @@ def _judge_fold(
         return Judged(facts, where, features, ends, columns, score)
 
     mine = folds.graph.facts[folds.fold == fold]
-    most = thresholds.pool_facts // folds.count
-    pools = {
-        kind: judged(*fold_pool(mine, index, kind, fold, most, seed, system)) for kind in KINDS
-    }
+    # A large graph needs no pool of its own size.
+    most = min(thresholds.pool_facts // folds.count, len(mine))
+    stored, known = folds.graph.facts, folds.index()
+
+    def pool(kind: Noise) -> Judged:
+        facts, replaced = fold_pool(stored, index, kind, fold, most, seed, system)
+        fresh = ~known.contains(facts)
+        return judged(facts[fresh], replaced[fresh])
+
+    pools = {kind: pool(kind) for kind in settings.kinds}
     proposed = mine[:0]
-    if settings.missing:
-        wanted = thresholds.candidates_per_missing * settings.missing // folds.count
+    if settings.most_missing:
+        wanted = thresholds.candidates_per_missing * settings.most_missing // folds.count
         proposed = propose(
             system,
             folds.others(fold),

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -15,20 +14,23 @@ from npugraph.auditing.answers import record
 from npugraph.auditing.answers import sentences as sentences_on_answers
 from npugraph.auditing.columns import column_note
 from npugraph.auditing.corrections import better_alternatives, correction, end_of
-from npugraph.auditing.pools import KINDS
 from npugraph.auditing.result import FACT, Findings
 from npugraph.auditing.settings import SET_BY_AUDIT
 from npugraph.auditing.statistics.review_lists import yield_curve
+from npugraph.auditing.statistics.verdict import RELIABLE
+from npugraph.calibration.class_priors import Interval
 from npugraph.explaining import Alternative, CollectionModel, Explanation
 from npugraph.graph import TripleIndex
 from npugraph.metrics import reliability_curve
 from npugraph.names import shorten
 from npugraph.report import (
     INTERVAL,
+    Assessment,
     Coefficient,
     Estimate,
     Evidence,
     FactRow,
+    FamilyRow,
     GraphSummary,
     Health,
     PlantedCheck,
@@ -75,6 +77,7 @@ def report_data(found: Findings, planted: Tensor | None = None) -> ReportData:
         issues=found.issues.groups(),
         names=found.graph.readable.differing(_listed_names(found)),
         planted=None if planted is None else planted_check(found, planted),
+        assessment=assessment(found),
     )
 
 
@@ -123,14 +126,41 @@ def estimated_health(found: Findings) -> Health:
             float(1 - getattr(found.collected, name)[mine].mean())
             for name in ("probability", "high", "low")
         )
-        enough = mine.sum() >= found.settings.thresholds.rare_facts
+        judged = found.relation_verdicts.get(int(number), found.verdict.level)
+        enough = mine.sum() >= found.settings.thresholds.rare_facts and judged == RELIABLE
         estimate = Estimate(value, low, high) if enough else None
         rows.append(RelationHealth(labels.label(int(number)), int(mine.sum()), estimate))
-    missing = None if found.missing_share is None else Estimate(*found.missing_share)
-    if found.priors.identifiable:
+    missing = None
+    if found.missing_share is not None and found.missing_verdict.reliable:
+        missing = Estimate(*found.missing_share)
+    if found.share_told:
         return Health(wrong, "", tuple(rows), missing, found.wrong_end)
-    unknown = tuple(dataclasses.replace(row, wrong=None) for row in rows)
-    return Health(None, found.priors.reason, unknown, missing)
+    return Health(None, found.verdict.why, tuple(rows), missing)
+
+
+def assessment(found: Findings) -> Assessment:
+    """Return the verdict, and what to do next."""
+    wrong, true = found.expected_wrong, found.expected_true
+    steps = [
+        ("npugraph explain DIR HEAD RELATION TAIL", "See what speaks for and against a suspect."),
+        (
+            "npugraph audit GRAPH --answers answers.tsv --out DIR",
+            "Review the suspects, write right or wrong into a file, and audit again.",
+        ),
+    ]
+    if len(found.quarantine_rows):
+        steps.insert(0, ("DIR/cleaned.tsv", "Take the graph without the facts in quarantine."))
+    return Assessment(
+        found.verdict.level,
+        found.verdict.why,
+        found.verdict.helps,
+        found.missing_verdict.level,
+        found.missing_verdict.why,
+        None if wrong is None else Estimate(*wrong),
+        None if true is None else Estimate(*true),
+        tuple(FamilyRow(**dataclasses.asdict(row)) for row in found.test.families),
+        tuple(steps),
+    )
 
 
 def notes(found: Findings) -> tuple[str, ...]:
@@ -147,22 +177,10 @@ def warnings(found: Findings) -> tuple[str, ...]:
     """Return sentences on where the result should not be trusted."""
     said = []
     beta, rare_facts = found.priors.beta, found.settings.thresholds.rare_facts
-    if not found.priors.identifiable:
-        said.append(
-            f"The share of wrong facts cannot be told from this graph. {found.priors.reason} "
-            f"The probabilities take {1 - beta.value:.1%} wrong facts as a guess; trust their "
-            "order, not their level. So nothing is put in quarantine; give beta if you know it."
-        )
-    elif beta.high - beta.low > 0.05:
+    if found.verdict.reliable and beta.high - beta.low > 0.05:
         said.append(
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
             f"{1 - beta.low:.1%}; probabilities move with it."
-        )
-    if len(found.missing) and found.missing_share is None:
-        said.append(
-            "Too few held-out facts were found again to tell how many of the "
-            f"{len(found.missing):,} proposed missing facts are true. Trust the order of that "
-            "list, not its probabilities; of a graph that lacks nothing, none is true."
         )
     counts = np.bincount(found.collected.facts[:, 1].numpy())
     rare = int(((counts > 0) & (counts < rare_facts)).sum())
@@ -191,7 +209,8 @@ def _suspects(found: Findings, planted: Tensor | None) -> tuple[FactRow, ...]:
         if place < len(found.suspect_evidence):
             explanation = found.suspect_evidence[place]
             better = better_alternatives(explanation, graph)
-            evidence, repair = sentences(explanation, better), correction(better)
+            evidence = sentences(explanation, better)
+            repair = correction(better) if found.corrects else None
         mark = "planted" if marked[place] else ""
         rows.append(_row(row, evidence, correction=repair, mark=mark))
     return tuple(rows)
@@ -208,7 +227,8 @@ def _missing(found: Findings) -> tuple[FactRow, ...]:
 
 
 def _row(row: dict[str, Any], evidence: Evidence, **more: Any) -> FactRow:
-    probability = Estimate(row["probability"], row["low"], row["high"])
+    known = row["probability"] is not None
+    probability = Estimate(row["probability"], row["low"], row["high"]) if known else None
     head, relation, tail = (row[name] for name in FACT)
     return FactRow(head, relation, tail, probability, row["score"], evidence=evidence, **more)
 
@@ -297,7 +317,7 @@ def reliability(found: Findings, planted: Tensor) -> Reliability:
 def _yield(found: Findings, planted: Tensor | None) -> tuple[YieldPoint, ...]:
     """Return expected wrong facts against facts reviewed, up to the budget."""
     table = found.suspects
-    if not len(table):
+    if not len(table) or not found.verdict.reliable:
         return ()
     steps = np.unique(np.round(np.linspace(1, len(table), 25)).astype(np.int64))
     marked = is_planted(found, planted)[found.suspect_rows]
@@ -317,7 +337,7 @@ def _yield(found: Findings, planted: Tensor | None) -> tuple[YieldPoint, ...]:
 def collection_model(found: Findings) -> CollectionModel:
     """Fit how the chance of being collected depends on how frequent the names are."""
     graph = found.crossfit.folds.graph
-    pool = torch.cat([found.crossfit.pools[kind].facts for kind in KINDS])
+    pool = torch.cat([pool.facts for pool in found.crossfit.pools.values()])
     sizes = graph.num_entities, graph.num_relations
     return CollectionModel.fit(graph.facts, pool, *sizes, seed=found.settings.seed)
 
@@ -343,21 +363,36 @@ def _rounded(value: float | None) -> float | None:
 def summary(found: Findings) -> dict[str, Any]:
     """Return the figures of an audit for JSON and the terminal."""
     beta, alpha = found.priors.beta, found.priors.alpha
-    share = found.missing_share or (None, None, None)
+    share: tuple[float | None, ...] = (None, None, None)
+    if found.missing_share is not None and found.missing_verdict.reliable:
+        share = found.missing_share
+    told = found.verdict.reliable
+    names = ("wrong_share", "wrong_share_low", "wrong_share_high")
+    wrong = (
+        (1 - beta.value, 1 - beta.high, 1 - beta.low) if found.share_told else (None, None, None)
+    )
     return {
         "graph": found.name,
         "facts": len(found.graph.index()),
+        "verdict": found.verdict.level,
+        "verdict_reason": found.verdict.why,
+        "verdict_helps": list(found.verdict.helps),
+        "missing_verdict": found.missing_verdict.level,
+        "missing_verdict_reason": found.missing_verdict.why,
+        "relation_verdicts": {
+            found.graph.relations.label(number): level
+            for number, level in found.relation_verdicts.items()
+        },
+        "self_test": dataclasses.asdict(found.test),
         "recipe": found.settings.recipe,
         "folds": found.settings.folds,
         "seed": found.settings.seed,
-        "identifiable": found.priors.identifiable,
-        "reason": found.priors.reason,
-        "wrong_share": 1 - beta.value,
-        "wrong_share_low": 1 - beta.high,
-        "wrong_share_high": 1 - beta.low,
+        "identifiable": told,
+        "reason": "" if told else found.verdict.why,
+        **dict(zip(names, wrong, strict=True)),
         "alpha": alpha.value,
         "wrong_end": found.wrong_end,
-        "noise_profile": {k: round(v, 5) for k, v in found.profile.share.items()},
+        "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
         "views": [
             {
                 "view": one.view,
@@ -374,7 +409,7 @@ def summary(found: Findings) -> dict[str, Any]:
             for one in found.views
         ],
         "suspects": len(found.suspects),
-        **_expected("wrong", found.suspects),
+        **_expected("wrong", found.expected_wrong),
         "quarantined": len(found.quarantine_rows) + len(found.answers.wrong),
         "known_wrong": len(found.answers.wrong),
         "known_right": len(found.answers.right),
@@ -384,7 +419,7 @@ def summary(found: Findings) -> dict[str, Any]:
             zip(("missing_share", "missing_share_low", "missing_share_high"), share, strict=True)
         ),
         "missing": len(found.missing),
-        **_expected("true", found.missing),
+        **_expected("true", found.expected_true),
         "issues": found.issues.counts,
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
@@ -398,13 +433,10 @@ def _share_from(found: Findings) -> str:
     return "audit" if found.learned.share is None else "answers"
 
 
-def _expected(what: str, table: pa.Table) -> dict[str, float]:
+def _expected(what: str, count: Interval | None) -> dict[str, float | None]:
     """Return how many facts of a list should be wrong, or true, with the interval."""
-    value, low, high = (table[name].to_numpy() for name in ("probability", "low", "high"))
-    if what == "wrong":
-        value, low, high = 1 - value, 1 - high, 1 - low
     names = (f"expected_{what}", f"expected_{what}_low", f"expected_{what}_high")
-    return {name: float(one.sum()) for name, one in zip(names, (value, low, high), strict=True)}
+    return dict(zip(names, count or (None, None, None), strict=True))
 
 
 def short_text(found: Findings) -> str:
@@ -414,8 +446,8 @@ def short_text(found: Findings) -> str:
         (1 - found.priors.beta.high, 1 - found.priors.beta.low),
     )
     share = f"{wrong:.1%} wrong ({interval[0]:.1%} to {interval[1]:.1%})"
-    if not found.priors.identifiable:
-        share = "share of wrong facts not identifiable"
+    if not found.verdict.reliable:
+        share = f"verdict: {found.verdict.level}"
     return (
         f"Audit of {shorten(found.name)}: {len(found.collected.facts):,} facts, {share}, "
         f"{len(found.suspect_rows):,} suspects, {len(found.missing_rows):,} missing facts"

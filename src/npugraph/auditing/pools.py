@@ -10,9 +10,6 @@ from npugraph.graph import Side, TripleIndex
 from npugraph.model import Model
 from npugraph.seeds import generator
 
-# The kinds of wrong facts that pools are drawn of. One end alone is a cut of ``one-sided``.
-KINDS: tuple[Noise, ...] = ("random", "one-sided", "typed")
-
 
 def fold_pool(
     facts: Tensor,
@@ -23,14 +20,17 @@ def fold_pool(
     seed: int,
     system: Model | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Draw the pool of one fold, about one uncollected fact for each of its facts [n, 3].
+    """Draw the pool of one fold, about ``most`` uncollected facts.
+
+    Facts of all folds are corrupted: most wrong facts stand beside what they are a corruption of,
+    few in its place, and a system of a fold knows the facts of all others.
 
     Args:
-        facts: the facts of the fold.
+        facts: all facts that are judged [n, 3].
         index: all collected facts.
         kind: of the uncollected facts.
         fold: its number.
-        most: facts to draw for at most; a large graph needs no pool of its own size.
+        most: facts to draw for at most.
         seed: every draw follows from it.
         system: that of the fold; it ranks the answers of ``hard``, for which there is a stand-in.
 

@@ -20,13 +20,22 @@ from npugraph.auditing.corrections import better_alternatives, correction
 from npugraph.auditing.issues import Issues
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
+from npugraph.auditing.self_test import supported
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import ColumnEffect
 from npugraph.auditing.statistics.contribution import Contribution, contributions
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
-from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
+from npugraph.auditing.statistics.verdict import (
+    Level,
+    SelfTest,
+    Verdict,
+    count_interval,
+    judge_proposed,
+    judge_relations,
+    judge_trust,
+)
 from npugraph.auditing.views import Ranking
 from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.errors import DataError
@@ -34,6 +43,7 @@ from npugraph.explaining import Explainer, Explanation, fact_ids
 from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
+from npugraph.report import Correction
 from npugraph.rules import RuleSet, mine
 from npugraph.settings import TrainSettings
 
@@ -42,6 +52,10 @@ Ints = NDArray[np.int64]
 FACT = ("head", "relation", "tail")
 # The columns of the lists of suspect and of missing facts.
 LISTED = (*FACT, "probability", "low", "high", "score")
+# Those that are empty where the verdict is not reliable.
+PROMISED = ("probability", "low", "high")
+# The share of right ones that corrections must have had in the self-test.
+LEAST_CORRECTED = 0.5
 
 
 @dataclass(frozen=True)
@@ -65,9 +79,10 @@ class Judgement:
 
 def weigh(crossfit: CrossFit, settings: AuditSettings) -> TruthModel:
     """Learn from the judged facts and the pools how scores become probabilities."""
+    folds = crossfit.folds
     return fit_truth_model(
-        crossfit.collected.arrays(),
-        {kind: pool.arrays() for kind, pool in crossfit.pools.items()},
+        supported(folds, crossfit.collected),
+        {kind: supported(folds, pool) for kind, pool in crossfit.pools.items()},
         beta=settings.beta,
         alpha=settings.alpha,
         thresholds=settings.thresholds,
@@ -140,7 +155,8 @@ class Findings:
         settings: what was asked for.
         training: the settings of every system.
         crossfit: the folds, the systems and what they said.
-        profile: what kind of wrong facts there seem to be.
+        model: what the features say, and how scores become probabilities.
+        test: what became of the facts that the audit planted.
         priors: the estimated shares of true facts.
         collected: judgement of the distinct collected facts that are not known to be wrong.
         proposed: judgement of the proposed missing facts.
@@ -160,7 +176,8 @@ class Findings:
     settings: AuditSettings
     training: TrainSettings
     crossfit: CrossFit
-    profile: NoiseProfile
+    model: TruthModel
+    test: SelfTest
     priors: Priors
     collected: Judgement
     proposed: Judgement
@@ -174,16 +191,81 @@ class Findings:
     columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
 
     @cached_property
+    def verdict(self) -> Verdict:
+        """What may be said of the suspects."""
+        first = self._find_suspects(budget=self.settings.budget)
+        return judge_trust(
+            self.test,
+            self.model,
+            self._wrong_among(first),
+            answered=self.learned.carries,
+            refuted=self.learned.refutes,
+            thresholds=self.settings.thresholds,
+        )
+
+    @property
+    def share_told(self) -> bool:
+        """Whether the share of wrong facts is told: by a reliable audit, or by random answers."""
+        return self.verdict.reliable or self.learned.share is not None
+
+    @cached_property
+    def missing_verdict(self) -> Verdict:
+        """What may be said of the missing facts."""
+        return judge_proposed(self.missing_share, self.settings.thresholds)
+
+    @cached_property
+    def relation_verdicts(self) -> dict[int, Level]:
+        """The verdict on each relation with enough facts, by its number."""
+        kinds = self.crossfit.pools.values()
+        features, fold, facts = (
+            torch.cat([getattr(pool, name) for pool in kinds])
+            for name in ("features", "fold", "facts")
+        )
+        score = self.model.stack.score(features.numpy(), fold.numpy())
+        relation = self.collected.facts[:, 1].numpy()
+        return judge_relations(
+            self.model,
+            relation,
+            (score, facts[:, 1].numpy()),
+            self.verdict.level,
+            self.settings.thresholds,
+        )
+
+    @cached_property
+    def expected_wrong(self) -> Interval | None:
+        """How many suspects should be wrong; None where nothing is promised."""
+        return self._wrong_among(self.suspect_rows) if self.verdict.reliable else None
+
+    @cached_property
+    def expected_true(self) -> Interval | None:
+        """How many of the listed missing facts should be true; None where nothing is promised."""
+        if not self.missing_verdict.reliable:
+            return None
+        judged, level = self.proposed, self.settings.thresholds.level
+        value, low, high = (
+            end[self.missing_rows] for end in (judged.probability, judged.low, judged.high)
+        )
+        return count_interval(value, low, high, level)
+
+    def _wrong_among(self, rows: Ints) -> Interval:
+        judged = self.collected
+        value, low, high = (1 - end[rows] for end in (judged.probability, judged.high, judged.low))
+        return count_interval(value, low, high, self.settings.thresholds.level)
+
+    @cached_property
     def suspects(self) -> pa.Table:
         """The collected facts most probably wrong, at most ``budget``: columns of suspects.tsv.
 
-        ``replace`` and ``by`` are the proposed correction: the side, and what to put there.
+        ``replace`` and ``by`` are the proposed correction: the side, and what to put there. Where
+        the verdict is not ``reliable`` there are no probabilities and no corrections.
         """
-        found = [
-            correction(better_alternatives(one, self.crossfit.folds.graph))
-            for one in self.suspect_evidence
-        ]
-        table = self._list(self.collected, self.suspect_rows)
+        found: list[Correction | None] = []
+        if self.corrects:
+            found = [
+                correction(better_alternatives(one, self.crossfit.folds.graph))
+                for one in self.suspect_evidence
+            ]
+        table = self._list(self.collected, self.suspect_rows, self.verdict.reliable)
         found += [None] * (len(table) - len(found))
         for name, attribute in (("replace", "side"), ("by", "label")):
             values = [getattr(item, attribute, None) for item in found]
@@ -193,15 +275,15 @@ class Findings:
     @cached_property
     def missing(self) -> pa.Table:
         """The uncollected facts most probably true: columns of missing.tsv."""
-        return self._list(self.proposed, self.missing_rows)
+        return self._list(self.proposed, self.missing_rows, self.missing_verdict.reliable)
 
     @cached_property
     def quarantine(self) -> pa.Table:
         """The input rows that cleaning takes out, as in quarantine.tsv.
 
-        They are as many suspects as keep the expected share of wrong ones at the target, and the
-        facts that are known to be wrong. Where the share of wrong facts is a guess there are no
-        suspects among them: a guess is no reason to take facts out.
+        They are the facts that are known to be wrong and, where the verdict is ``reliable``, as
+        many suspects as keep the share of wrong ones at the target even by the lower end of its
+        interval. Facts of rare relations stay: nothing was learned of these.
         """
         return self.graph.to_table().filter(pa.array(self.taken_out))
 
@@ -221,13 +303,14 @@ class Findings:
         for name, values in _figures(self.collected).items():
             taken = values[place]
             if name in ("probability", "low", "high"):
-                column = pa.array(np.where(known, taken, 0.0))
+                hidden = known & (not self.verdict.reliable)
+                column = pa.array(np.where(known, taken, 0.0), mask=hidden)
             else:
                 column = pa.array(taken, mask=None if known.all() else ~known)
             stored = stored.append_column(name, column)
         new = self.graph.with_facts(self.proposed.facts).to_table()
-        for name, values in _figures(self.proposed).items():
-            new = new.append_column(name, pa.array(values))
+        for name, values in _columns(self.proposed, self.missing_verdict.reliable).items():
+            new = new.append_column(name, values)
         both = []
         for table, collected in ((stored, True), (new, False)):
             column = pa.array(np.full(len(table), collected))
@@ -250,45 +333,76 @@ class Findings:
 
     @cached_property
     def suspect_rows(self) -> Ints:
-        """Places of the suspects among the distinct collected facts, most suspicious first."""
-        return self._find_suspects(budget=self.settings.budget)
+        """Places of the suspects among the distinct collected facts, most suspicious first.
+
+        Where probabilities hold, they end where a fact is as probable as any.
+        """
+        rows = self._find_suspects(budget=self.settings.budget)
+        if not self.verdict.reliable:
+            return rows
+        return rows[self.collected.probability[rows] < self.priors.beta.value]
 
     @cached_property
     def quarantine_rows(self) -> Ints:
         """Places of the suspects in quarantine among the distinct collected facts."""
+        if not self.verdict.reliable:
+            return np.zeros(0, dtype=np.int64)
+        relation = self.collected.facts[:, 1]
+        rare = torch.bincount(relation)[relation] < self.settings.thresholds.rare_facts
         return self._find_suspects(
-            budget=None if self.priors.identifiable else 0,
+            self.collected.high,
+            self.protected | rare.numpy(),
             target_precision=self.settings.target_precision,
         )
 
     @cached_property
     def missing_rows(self) -> Ints:
-        """Places of the listed missing facts among the proposed ones, most probable first."""
+        """Places of the listed missing facts among the proposed ones, most probable first.
+
+        Without a number asked for, they end where fewer than half should be true; where that
+        cannot be told, at the budget.
+        """
+        most, given = self.settings.most_missing, self.settings.missing is not None
+        if not given and not self.missing_verdict.reliable:
+            most = min(most, self.settings.budget)
         listed = find_missing_facts(
             _numbered(len(self.proposed.facts)),
             self.proposed.probability,
             score=self.proposed.score,
-            budget=self.settings.missing,
+            budget=most,
         )
         rows: Ints = listed["row"].to_numpy().copy()
-        return rows
+        if given or not self.missing_verdict.reliable:
+            return rows
+        least = self.settings.thresholds.least_missing
+        return rows[self.proposed.probability[rows] >= least]
 
-    def _find_suspects(self, **limits: Any) -> Ints:
+    @cached_property
+    def corrects(self) -> bool:
+        """Whether corrections are proposed: where the self-test found most of them right."""
+        return self.verdict.reliable and self.test.corrected >= LEAST_CORRECTED
+
+    def _find_suspects(
+        self,
+        probability: Floats | None = None,
+        protected: NDArray[np.bool_] | None = None,
+        **limits: Any,
+    ) -> Ints:
         listed = find_suspect_facts(
             _numbered(len(self.collected.facts)),
-            self.collected.probability,
+            self.collected.probability if probability is None else probability,
             score=self.collected.score,
-            protected=self.protected,
+            protected=self.protected if protected is None else protected,
             **limits,
         )
         rows: Ints = listed["row"].to_numpy().copy()
         return rows
 
-    def _list(self, judged: Judgement, rows: Ints) -> pa.Table:
+    def _list(self, judged: Judgement, rows: Ints, reliable: bool) -> pa.Table:
         """Return some judged facts with the columns of a list."""
         table = self.graph.with_facts(judged.facts[rows]).to_table()
-        for name, values in _figures(judged).items():
-            table = table.append_column(name, pa.array(values[rows]))
+        for name, values in _columns(judged, reliable).items():
+            table = table.append_column(name, values.take(pa.array(rows)))
         return table.select(list(LISTED))
 
     @cached_property
@@ -355,10 +469,14 @@ class Findings:
             fact = fact_ids(self.graph, fact)
         fold: int = 0
         probability: tuple[float | None, ...] = (None, None, None)
-        for judged in (self.collected, self.proposed):
+        for judged, verdict in (
+            (self.collected, self.verdict),
+            (self.proposed, self.missing_verdict),
+        ):
             place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
             if place:
                 fold = int(judged.fold[place[0]])
+            if place and verdict.reliable:
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
         judge = self._by_paths[fold % 2] if self._by_paths else None
@@ -376,6 +494,16 @@ def _figures(judged: Judgement) -> dict[str, NDArray[Any]]:
         "high": judged.high,
         "score": judged.score,
         "fold": judged.fold + 1,
+    }
+
+
+def _columns(judged: Judgement, reliable: bool) -> dict[str, pa.Array]:
+    """Return these columns for a table; what is not reliable is empty."""
+    return {
+        name: pa.nulls(len(values), pa.float64())
+        if name in PROMISED and not reliable
+        else pa.array(values)
+        for name, values in _figures(judged).items()
     }
 
 

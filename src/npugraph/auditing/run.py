@@ -28,7 +28,7 @@ from npugraph.auditing.result import (
     protected_mask,
     weigh,
 )
-from npugraph.auditing.self_test import plant
+from npugraph.auditing.self_test import plant, self_test
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.views import ViewInputs, build_views
@@ -69,11 +69,15 @@ class Audit(Findings):
         cells = "".join(
             "<tr>"
             + "".join(f"<td>{escape(shorten(row[name]))}</td>" for name in LISTED[:3])
-            + f"<td>{escape(percent(row['probability']))}</td></tr>"
+            + f"<td>{escape(_chance(row['probability']))}</td></tr>"
             for row in rows
         )
         head = "".join(f"<th>{name}</th>" for name in LISTED[:4])
         return f"<p>{escape(short_text(self))}</p><table><tr>{head}</tr>{cells}</table>"
+
+
+def _chance(probability: float | None) -> str:
+    return "" if probability is None else percent(probability)
 
 
 def audit(
@@ -123,6 +127,7 @@ def audit(
     crossfit = judge_out_of_fold(folds, views, asked, known.wrong)
     say("weighing", {})
     model = weigh(crossfit, asked)
+    test = self_test(crossfit, model, asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
     rows = stored_graph(whole, crossfit)
     stored, effects = judge_columns(judge_stored(crossfit, model), rows, asked)
@@ -133,7 +138,8 @@ def audit(
         settings=asked,
         training=training,
         crossfit=crossfit,
-        profile=model.profile,
+        model=model,
+        test=test,
         priors=told_priors(model.priors, learned, asked),
         collected=collected,
         proposed=proposed,

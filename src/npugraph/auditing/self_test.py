@@ -10,13 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from npugraph.arrays import first_of_each
 from npugraph.auditing.folds import Folds, Planted
-from npugraph.auditing.pools import KINDS
+from npugraph.auditing.out_of_fold import CrossFit, Judged
 from npugraph.auditing.settings import AuditSettings
-from npugraph.data.corrupt import draw_pool
-from npugraph.graph import TripleIndex
+from npugraph.auditing.statistics.evidence import FactArrays, TruthModel
+from npugraph.auditing.statistics.verdict import SelfTest, run_self_test
+from npugraph.data.corrupt import FAMILIES, HEAD, TAIL, draw_pool
+from npugraph.data.corrupt.replace import draw_ends
+from npugraph.graph import KnowledgeGraph, Side, TripleIndex
+from npugraph.model import Model
 from npugraph.seeds import generator
 
 
@@ -33,7 +38,7 @@ def plant(folds: Folds, known: TripleIndex, settings: AuditSettings) -> Folds:
     if not wanted:
         return folds
     facts, kinds = folds.graph.facts[:0], []
-    for kind in KINDS:
+    for kind in settings.kinds:
         rng = generator(settings.seed, "self-test", kind)
         # Twice as many as wanted: what is stored drops out.
         rows = torch.randint(len(folds.graph), (2 * wanted,), generator=rng)
@@ -48,5 +53,84 @@ def plant(folds: Folds, known: TripleIndex, settings: AuditSettings) -> Folds:
 
 def per_kind(count: int, settings: AuditSettings) -> int:
     """Return how many facts of each kind are planted among ``count`` stored ones."""
-    share = settings.self_test * count / len(KINDS)
+    share = settings.self_test * count / len(settings.kinds)
     return min(round(share), settings.thresholds.most_planted)
+
+
+def supported(folds: Folds, judged: Judged) -> FactArrays:
+    """Return judged facts as arrays, with the support of each.
+
+    It is in how many facts of the other folds the less known of its two ends is.
+    """
+    support = torch.zeros(len(judged.facts), dtype=torch.int64)
+    for fold in range(folds.count):
+        mine = judged.fold == fold
+        ends = folds.others(fold).facts[:, [0, 2]].flatten()
+        degree = torch.bincount(ends, minlength=folds.graph.num_entities)
+        support[mine] = degree[judged.facts[mine][:, [0, 2]]].min(1).values
+    return replace(judged.arrays(), support=support.numpy())
+
+
+def self_test(crossfit: CrossFit, model: TruthModel, settings: AuditSettings) -> SelfTest:
+    """Judge the planted facts, each family by what the pools of the others taught."""
+
+    def arrays(judged: Judged) -> FactArrays:
+        return supported(crossfit.folds, judged)
+
+    found = run_self_test(
+        model,
+        arrays(crossfit.collected),
+        {kind: arrays(pool) for kind, pool in crossfit.pools.items()},
+        {kind: judged.arrays() for kind, judged in crossfit.planted.items()},
+        FAMILIES,
+        thresholds=settings.thresholds,
+        seed=settings.seed,
+    )
+    return replace(found, corrected=corrected_share(crossfit, settings))
+
+
+@torch.no_grad()
+def corrected_share(crossfit: CrossFit, settings: AuditSettings) -> float:
+    """Return the share of right ones among corrections: an end of stored facts is replaced.
+
+    The system of a fact's own fold never saw it. A correction is the best answer of either side
+    that is seen in the role, if it is not stored; the right one is what stood there.
+    """
+    folds, right, proposed = crossfit.folds, 0, 0
+    wanted = settings.thresholds.corrected_facts // folds.count
+    for fold, system in enumerate(crossfit.systems):
+        rng = generator(settings.seed, "corrections", fold)
+        mine = folds.graph.facts[folds.fold == fold]
+        facts = mine[torch.randperm(len(mine), generator=rng)[:wanted]]
+        ends = draw_ends(len(facts), rng).tolist()
+        entity = torch.randint(folds.graph.num_entities, (len(facts),), generator=rng).tolist()
+        system.eval()
+        for fact, end, other in zip(facts, ends, entity, strict=True):
+            wrong = fact.clone()
+            wrong[end] = other
+            best = _best_repair(system, folds.graph, wrong, fact)
+            proposed += best is not None
+            right += best == (end, int(fact[end]))
+    return right / proposed if proposed else 0.0
+
+
+def _best_repair(
+    system: Model, graph: KnowledgeGraph, wrong: Tensor, original: Tensor
+) -> tuple[int, int] | None:
+    """Return the end and the entity that a wrong fact [3] is best repaired by, or None."""
+    own = graph.facts[graph.facts[:, 1] == wrong[1]]
+    own = own[(own != original).any(1)]
+    options = []
+    for end in (HEAD, TAIL):
+        known = wrong[TAIL - end]
+        role = torch.unique(torch.cat([own[:, end], original[[end]]]))
+        asked = known.to(system.device).unsqueeze(0)
+        side: Side = "head" if end == HEAD else "tail"
+        relation = wrong[1].to(system.device).unsqueeze(0)
+        scores = system.score_among(asked, relation, side, role.to(system.device))[0].cpu()
+        scores[(role == wrong[end]) | (role == known)] = -torch.inf
+        best = int(scores.argmax())
+        stored = ((own[:, end] == role[best]) & (own[:, TAIL - end] == known)).any()
+        if not stored and torch.isfinite(scores[best]):
+            options.append((float(scores[best]), end, int(role[best])))
+    return max(options)[1:] if options else None

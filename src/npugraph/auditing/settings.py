@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.data.corrupt import Noise
 from npugraph.errors import SettingsError, nearest
 from npugraph.recipes import get_recipe
 from npugraph.recipes.path.recipe import PathSettings
@@ -18,6 +19,9 @@ from npugraph.settings import check_ranges, make_settings, parse_value, setting
 SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
 ViewName = Literal["embedding", "pairs", "path", "roles", "names"]
+# The kinds of wrong facts that pools are drawn of. One end alone is a cut of ``one-sided``. Those
+# that lie among true facts (``hard``) are not: what is true and hard to know looks like them.
+KINDS: tuple[Noise, ...] = ("random", "one-sided", "typed", "swapped", "relation")
 # Called with the name of each stage and what is known of its progress.
 Stage = Callable[[str, dict[str, Any]], object]
 
@@ -37,7 +41,11 @@ class AuditSettings:
     target_precision: float = setting(
         0.9, "expected share of wrong facts among those put in quarantine", low=0, high=1
     )
-    missing: int = setting(1000, "missing facts to propose at most", low=0)
+    missing: int | None = setting(
+        None,
+        "missing facts to propose at most; none: those of which at least half should be true, or "
+        "as many as the budget where that cannot be told",
+    )
     per_question: int = setting(3, "candidates for a missing fact per question", low=1)
     views: tuple[ViewName, ...] = setting(
         (), "kinds of evidence, with commas between; none: those that suit the graph"
@@ -50,6 +58,9 @@ class AuditSettings:
     explained: int = setting(200, "facts of each list that come with their evidence", low=0)
     beta: float | None = setting(None, "share of true facts among the collected, if known")
     alpha: float | None = setting(None, "share of true facts among the uncollected, if known")
+    kinds: tuple[Noise, ...] = setting(
+        KINDS, "kinds of wrong facts that stored ones are compared with, with commas between"
+    )
     self_test: float = setting(
         0.03, "share of facts planted to test the audit on this very graph", low=0, high=0.2
     )
@@ -61,6 +72,8 @@ class AuditSettings:
     def __post_init__(self) -> None:
         """Refuse values that mean nothing before any work is done."""
         check_ranges(self)
+        if self.missing is not None and self.missing < 0:
+            raise SettingsError(f"missing={self.missing} must be at least 0.")
         for name in ("beta", "alpha"):
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
@@ -72,6 +85,9 @@ class AuditSettings:
             )
         get_recipe(self.recipe)
         parse_value("views", self.views, tuple[ViewName, ...])
+        parse_value("kinds", self.kinds, tuple[Noise, ...])
+        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
+            raise SettingsError(f"kinds={','.join(self.kinds)} must name some kinds, each once.")
         if len(set(self.views)) < len(self.views):
             raise SettingsError(f"views={','.join(self.views)} has a view twice.")
         if has_paths(self.recipe) and {"embedding", "pairs"} & set(self.views):
@@ -86,6 +102,11 @@ class AuditSettings:
         if self.source is None or self.source in ("head", "tail"):
             return self.evidence
         return (*self.evidence, self.source)
+
+    @property
+    def most_missing(self) -> int:
+        """How many missing facts may be listed at most."""
+        return self.thresholds.most_missing if self.missing is None else self.missing
 
     def asked(self) -> dict[str, Any]:
         """Return what was asked for, by name, without the thresholds."""

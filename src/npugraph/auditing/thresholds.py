@@ -33,6 +33,10 @@ class Thresholds(PriorThresholds):
         0.05, "share of the training facts that chooses among them", low=0, high=1
     )
     # Candidates for missing facts.
+    most_missing: int = setting(1000, "missing facts listed where no number is asked for", low=1)
+    least_missing: float = setting(
+        0.5, "probability that such a fact must have at least", low=0, high=1
+    )
     role_entities: int = setting(4096, "most entities of a role that are looked at", low=1)
     candidates_per_missing: int = setting(20, "candidates judged per missing fact asked for", low=1)
     least_candidates: int = setting(1000, "candidates judged per fold at least", low=1)
@@ -70,6 +74,40 @@ class Thresholds(PriorThresholds):
     )
     small_kind: float = setting(
         0.02, "a kind of less weight may fall short where facts are chosen", low=0, high=1
+    )
+    # The low end of the score, and what is promised of it.
+    low_part: float = setting(0.3, "part of a pool that is its low end", low=0.01, high=0.5)
+    overlap: float = setting(
+        0.25,
+        "share of the true facts in the middle of a pool, by density, that may be at its low end",
+        low=0,
+        high=1,
+    )
+    well_supported: tuple[float, ...] = setting(
+        (0.5, 0.25, 0.1), "shares of a pool, those of most support, that are looked at alone"
+    )
+    least_supported: int = setting(30, "facts of a pool that such a look needs at least", low=1)
+    clearly_less: float = setting(
+        2.0, "standard errors by which less must be wrong among facts of much support", low=0
+    )
+    least_planted: int = setting(20, "fewer planted facts are no self-test", low=1)
+    corrected_facts: int = setting(
+        200, "stored facts of which an end is replaced, to test corrections", low=0
+    )
+    by_chance: float = setting(
+        0.7, "AUROC of planted facts up to which nothing can be judged", low=0.5, high=1
+    )
+    told_apart: float = setting(
+        0.85, "AUROC of planted facts up to which no count is promised", low=0.5, high=1
+    )
+    firm: float = setting(
+        0.5, "a count is promised where its low end is at least this share of its high end", low=0
+    )
+    alike: float = setting(
+        0.5, "at least this share of the planted facts expected at the low end must be there", low=0
+    )
+    judged_relation: int = setting(
+        100, "a relation of fewer facts gets no verdict of its own", low=1
     )
     # Missing facts.
     least_found: int = setting(

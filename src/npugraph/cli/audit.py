@@ -326,6 +326,8 @@ def _stages() -> Iterator[Stage]:
 
 
 def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
+    typer.echo(f"Verdict: {result['verdict']}. {result['verdict_reason']}")
+    typer.echo("")
     columns = ("head", "relation", "tail", "P(true)", "90% interval")
     table("Probably wrong", columns, _listed(found, found.suspects, 15))
     typer.echo("")
@@ -333,7 +335,7 @@ def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     typer.echo("")
     for line in _lines(result):
         typer.echo(line)
-    for line in (*result["notes"], *result["warnings"]):
+    for line in (*result["verdict_helps"], *result["notes"], *result["warnings"]):
         typer.echo(f"note: {line}")
     typer.echo(f"All of it is in {out}; open {out / 'report.html'} in a browser.")
 
@@ -343,26 +345,28 @@ def _listed(found: Audit, facts: pa.Table, count: int) -> list[list[str]]:
 
     return [
         [found.graph.readable(row[name]) for name in ("head", "relation", "tail")]
-        + [percent(row["probability"])]
-        + [f"{percent(row['low'])} to {percent(row['high'])}"]
+        + (
+            ["", ""]
+            if row["probability"] is None
+            else [
+                percent(row["probability"]),
+                f"{percent(row['low'])} to {percent(row['high'])}",
+            ]
+        )
         for row in facts.slice(0, count).to_pylist()
     ]
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     """Yield what was found, one sentence per line."""
-    if result["identifiable"]:
+    if result["wrong_share"] is not None:
         yield (
             f"About {result['wrong_share']:.1%} of the {result['facts']:,} facts are wrong (90% "
             f"interval {result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
         )
         if result["wrong_end"] is not None:
             yield f"Most of them seem to be wrong at the {result['wrong_end']}."
-    yield (
-        f"suspects.tsv: {result['suspects']:,} facts to review, of which about "
-        f"{result['expected_wrong']:,.0f} should be wrong ({result['expected_wrong_low']:,.0f} to "
-        f"{result['expected_wrong_high']:,.0f})."
-    )
+    yield f"suspects.tsv: {result['suspects']:,} facts to review{_promised(result, 'wrong')}."
     if result["missing_share"] is not None:
         yield (
             f"About {result['missing_share']:.0%} of the true facts of these kinds are not stored "
@@ -370,9 +374,7 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
             f"{result['missing_share_high']:.0%})."
         )
     yield (
-        f"missing.tsv: {result['missing']:,} facts that are not stored, of which about "
-        f"{result['expected_true']:,.0f} should be true ({result['expected_true_low']:,.0f} to "
-        f"{result['expected_true_high']:,.0f})."
+        f"missing.tsv: {result['missing']:,} facts that are not stored{_promised(result, 'true')}."
     )
     if issues := sum(result["issues"].values()):
         yield f"issues.tsv: {issues:,} issues, found without a model."
@@ -386,6 +388,15 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
             f"{check['found']} of the {check['planted']} planted facts are among the "
             f"{check['listed']} suspects."
         )
+
+
+def _promised(result: dict[str, Any], what: str) -> str:
+    """Say how many facts of a list should be wrong, or true, where that is promised."""
+    names = (f"expected_{what}", f"expected_{what}_low", f"expected_{what}_high")
+    value, low, high = (result[name] for name in names)
+    if value is None:
+        return f"; how many of them are {what} cannot be told"
+    return f", of which about {value:,.0f} should be {what} ({low:,.0f} to {high:,.0f})"
 
 
 def explain(

@@ -2,11 +2,13 @@
 
 from npugraph.report.data import (
     INTERVAL,
+    Assessment,
     Coefficient,
     Correction,
     Estimate,
     Evidence,
     FactRow,
+    FamilyRow,
     GraphSummary,
     Health,
     PlantedCheck,
@@ -25,11 +27,13 @@ from npugraph.report.render import render_report, write_report
 
 __all__ = [
     "INTERVAL",
+    "Assessment",
     "Coefficient",
     "Correction",
     "Estimate",
     "Evidence",
     "FactRow",
+    "FamilyRow",
     "GraphSummary",
     "Health",
     "IssueGroup",

@@ -167,7 +167,7 @@ class FactRow:
         head: label of the head.
         relation: label of the relation.
         tail: label of the tail.
-        probability: that the fact is true, in [0, 1].
+        probability: that the fact is true, in [0, 1]; None where that cannot be told.
         score: of the model, higher is more plausible.
         correction: proposed repair of a suspect, or None.
         evidence: shown on demand.
@@ -177,7 +177,7 @@ class FactRow:
     head: str
     relation: str
     tail: str
-    probability: Estimate
+    probability: Estimate | None
     score: float
     correction: Correction | None = None
     evidence: Evidence = field(default_factory=Evidence)
@@ -267,6 +267,43 @@ class ViewRow:
 
 
 @dataclass(frozen=True)
+class FamilyRow:
+    """Planted facts of one family: how many, and how well they were told from stored ones."""
+
+    family: str
+    planted: int
+    auroc: float
+    called_wrong: float
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The verdict, which the report begins with.
+
+    Attributes:
+        level: ``reliable``, ``order`` or ``cannot judge``.
+        why: a sentence.
+        helps: what would help, a sentence each.
+        missing_level: the verdict on the missing facts.
+        missing_why: a sentence.
+        wrong: how many suspects should be wrong, or None where nothing is promised.
+        true: how many missing facts should be true, likewise.
+        families: the self-test, by family.
+        next: commands to go on with, each with what it does.
+    """
+
+    level: str
+    why: str
+    helps: tuple[str, ...] = ()
+    missing_level: str = ""
+    missing_why: str = ""
+    wrong: Estimate | None = None
+    true: Estimate | None = None
+    families: tuple[FamilyRow, ...] = ()
+    next: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class PlantedCheck:
     """What the demo knows: ``found`` of the ``planted`` facts are among the ``listed`` ones.
 
@@ -318,6 +355,7 @@ class ReportData:
         issues: what was found without a model, by kind.
         names: how names are shown (labels, short IRIs), where not as they are.
         views: what each kind of evidence brings.
+        assessment: the verdict, or None where there is none.
     """
 
     graph: GraphSummary
@@ -334,6 +372,7 @@ class ReportData:
     issues: tuple[IssueGroup, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     views: tuple[ViewRow, ...] = ()
+    assessment: Assessment | None = None
 
     def __post_init__(self) -> None:
         """Refuse a yield curve that runs backwards."""

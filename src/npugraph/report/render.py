@@ -90,8 +90,6 @@ def render_report(data: ReportData) -> str:
         missing=_row_views(data.missing),
         names=_long_names,
         shown_names=lambda rows: _shown_names(data.names, rows),
-        expected_wrong=sum(1 - row.probability.value for row in data.suspects),
-        expected_true=sum(row.probability.value for row in data.missing),
         relations=_relation_views(data),
         share_scale=_share_scale([r.wrong for r in data.health.by_relation]),
         headline_scale=_share_scale([data.health.wrong]),
@@ -174,16 +172,17 @@ def _row_views(rows: Sequence[FactRow]) -> list[dict[str, Any]]:
     """Return one plain record per row: the script and the template show the same strings."""
     views = []
     for rank, row in enumerate(rows, start=1):
+        chance = row.probability
         view: dict[str, Any] = {
             "rank": rank,
             "head": row.head,
             "relation": row.relation,
             "tail": row.tail,
-            "probability": _short(row.probability.value),
-            "low": _short(row.probability.low),
-            "high": _short(row.probability.high),
-            "shown": formats.percent(row.probability.value),
-            "interval": formats.percent_range(row.probability),
+            "probability": None if chance is None else _short(chance.value),
+            "low": None if chance is None else _short(chance.low),
+            "high": None if chance is None else _short(chance.high),
+            "shown": "not told" if chance is None else formats.percent(chance.value),
+            "interval": "" if chance is None else formats.percent_range(chance),
             "score": _short(row.score),
             "scoreShown": formats.decimal(row.score),
             "mark": row.mark,

@@ -71,7 +71,7 @@
     probability: (row) => [
       make("span", { class: "figure" }, row.shown),
       ...(row.interval ? [" ", make("span", { class: "quiet" }, row.interval)] : []),
-      rangeBar(row),
+      ...(row.probability === null ? [] : [rangeBar(row)]),
     ],
     score: (row) => [row.scoreShown],
     correction: (row, limits) => row.correction === null

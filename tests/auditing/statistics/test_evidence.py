@@ -12,9 +12,9 @@ from npugraph.auditing.statistics.evidence import (
     FactArrays,
     TruthModel,
     fit_truth_model,
-    mean_priors,
     profile_pools,
 )
+from npugraph.auditing.statistics.low_end import LowEnd
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile
 from npugraph.auditing.statistics.stacking import Stack
 from npugraph.auditing.thresholds import TUNED
@@ -206,39 +206,30 @@ def test_a_dozen_facts_are_too_few_and_say_so() -> None:
         fit_truth_model(replace(collected, fold=np.zeros(12, dtype=np.int64)), small)
 
 
-def by_hand(beta: Interval, alpha: Interval, unknown: float) -> TruthModel:
+def by_hand(beta: Interval, low: LowEnd, *, given: bool = False) -> TruthModel:
     """Return a verdict with log rho = score."""
     ratio = DensityRatio(np.array([0.0]), np.array([0.0]), slope=1.0)
-    return TruthModel(
-        NoiseProfile({}, {}), Stack({}, np.zeros(0), {}), Priors(beta, alpha, True), ratio, unknown
-    )
+    priors = Priors(beta, Interval(0.1, 0.05, 0.15), True)
+    stack = Stack({}, np.zeros(0), {})
+    return TruthModel(NoiseProfile({}, {}), stack, priors, ratio, low, given=given)
 
 
-def test_a_probability_is_its_formula_with_a_floor() -> None:
-    beta, alpha = Interval(0.9, 0.85, 0.95), Interval(0.1, 0.05, 0.15)
-    verdict = by_hand(beta, alpha, unknown=0.02)
-    middle, low, high = verdict.probability(np.log([1e-6, 1.0]), collected=True)
-    # The floor is 0.1 / 0.9 + 0.02; at rho = 1 the posterior is beta itself.
-    floor = 0.1 / 0.9 + 0.02
-    assert middle == pytest.approx([0.9 * (0.9 - 0.1 / floor) / 0.8, 0.9])
-    assert middle[0] > 0.15
-    assert (low[1], high[1]) == pytest.approx((0.85, 0.95))
-    bare = replace(verdict, unknown=0.0).probability(np.log([1e-6]), collected=True)[0]
-    assert bare == pytest.approx([0.0], abs=1e-12)
-    # Uncollected facts have no such floor: there true facts are the exception.
-    assert verdict.probability(np.log([1e-6, 1.0]), collected=False)[0] == pytest.approx([0.0, 0.1])
+def test_a_probability_is_the_share_over_the_density_ratio() -> None:
+    # A twentieth of the facts is at the low end; a fifth of these may be true.
+    verdict = by_hand(Interval(0.9, 0.85, 0.95), LowEnd(0.05, 0.05, 0.05, 0.01))
+    middle, low, high = verdict.probability(np.log([1e-6, 0.05, 0.5]), collected=True)
+    assert middle == pytest.approx([0.1, 0.1, 0.91])
+    assert low == pytest.approx([0.0, 0.0, 0.9])
+    assert high == pytest.approx([0.2, 0.2, 0.92])
+    assert verdict.probability(np.log([1.0]), collected=False)[0] == pytest.approx([0.1])
     assert all(len(x) == 0 for x in verdict.probability(np.zeros(0), collected=True))
 
 
-def test_two_estimates_are_averaged_where_both_can_be_told() -> None:
-    alpha = Interval(0.0, 0.0, 0.0)
-    one = Priors(Interval(0.96, 0.94, 0.98), alpha, True)
-    two = Priors(Interval(0.90, 0.89, 0.91), alpha, True)
-    both = mean_priors(one, two)
-    assert both.beta == pytest.approx((0.93, 0.90, 0.96))
-    assert both.alpha == alpha
-    assert mean_priors(one, replace(two, identifiable=False)) is one
-    doubtful = replace(one, identifiable=False, reason="Why.")
-    assert mean_priors(doubtful, two) is doubtful
-    near = mean_priors(one, Priors(Interval(0.95, 0.92, 0.97), alpha, True))
-    assert near.beta == pytest.approx((0.955, 0.93, 0.975))
+def test_a_given_share_leaves_an_interval() -> None:
+    low_end = LowEnd(0.05, 0.05, 0.05, 0.01)
+    verdict = by_hand(Interval(0.98, 0.98, 0.98), low_end, given=True)
+    middle, low, high = verdict.probability(np.log([0.05, 0.5]), collected=True)
+    assert middle == pytest.approx([0.6, 0.96])
+    assert (low < middle).all()
+    # Less than the low end holds by itself cannot be wrong there for sure.
+    assert high == pytest.approx(middle)

@@ -7,25 +7,26 @@ collected and of uncollected facts, judged out of fold, can use it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npugraph.auditing.statistics.low_end import LowEnd, low_end
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
 from npugraph.auditing.statistics.stacking import Stack, mixed_pool, stack
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.calibration.calibrate import probability_of
-from npugraph.calibration.class_priors import Interval, Priors, estimate_priors
+from npugraph.calibration.class_priors import Priors, estimate_priors
 from npugraph.calibration.probability import DensityRatio
 from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 
-# The kind whose plain scores are compared with those of the collected facts, by relation.
-PLAIN_KIND = "one-sided"
+# No density ratio is taken to be smaller.
+LEAST_RATIO = 1e-6
 # The ends of a fact by their place in it.
 ENDS = {0: "head", 2: "tail"}
 
@@ -48,6 +49,7 @@ class FactArrays:
         score: [n], the plain score of that system.
         replaced: [n], which end of an uncollected fact was replaced: a key of ENDS, or -1 where
             it was no single end. None where nobody knows.
+        support: [n], in how many other facts the less known of its two ends is. None: not counted.
     """
 
     features: Floats
@@ -55,6 +57,7 @@ class FactArrays:
     relation: Ints
     score: Floats
     replaced: Ints | None = None
+    support: Ints | None = None
 
     def select(self, kept: NDArray[np.bool_]) -> FactArrays:
         """Return the facts that are ``kept`` [n]."""
@@ -64,6 +67,7 @@ class FactArrays:
             self.relation[kept],
             self.score[kept],
             None if self.replaced is None else self.replaced[kept],
+            None if self.support is None else self.support[kept],
         )
 
 
@@ -76,23 +80,39 @@ class TruthModel:
         stack: one score from all features.
         priors: the shares of true facts.
         ratio: the density ratio p_collected / p_uncollected of that score.
-        unknown: share of the collected facts that are true and yet score like wrong ones.
+        low_end: how pure the lowest scores are.
         wrong_end: the end at which most wrong facts are wrong, or None.
+        given: whether the share of true facts was given.
     """
 
     profile: NoiseProfile
     stack: Stack
     priors: Priors
     ratio: DensityRatio
-    unknown: float = TUNED.unknown / 2
+    low_end: LowEnd = LowEnd(0.0, 0.0, 0.0, TUNED.unknown)
     wrong_end: str | None = None
+    given: bool = False
 
     def probability(self, score: Floats, collected: bool) -> tuple[Floats, Floats, Floats]:
         """Return the probability that facts of these scores [n] are true, and its 90% interval.
 
-        See :func:`probability_of`.
+        A collected fact is wrong with probability share / rho: as many wrong facts as the pool
+        has there, and ``rho`` as many collected ones. No rho is taken to be below the density of
+        the low end: chance alone makes the lowest scores rarer than their neighbours. By the upper
+        end of the interval all that may be true at the low end is true, by the lower one nothing;
+        the probability itself takes half of it. Uncollected facts: see :func:`probability_of`.
         """
-        return probability_of(self.ratio(score), self.priors, self.unknown, collected)
+        ratio = self.ratio(score)
+        if not collected:
+            return probability_of(ratio, self.priors, 0.0, collected)
+        low = self.low_end
+        least = max(low.low - low.unknown, 0.0)
+        share = 1 - self.priors.beta.value if self.given else (least + low.low) / 2
+        if self.given:
+            least = min(least, share)
+        rho = np.maximum(ratio, max(low.low, share, LEAST_RATIO))
+        most = max(share, low.low)
+        return 1 - share / rho, 1 - most / rho, 1 - least / rho
 
 
 def fit_truth_model(
@@ -123,18 +143,14 @@ def fit_truth_model(
     places = mixed_pool(stacked.pools, profile.weight, rng, thresholds)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
     priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, **asked)
-    plain = pools.get(_name(PLAIN_KIND, wrong_end), pools.get(PLAIN_KIND))
-    if beta is None and plain is not None and len(plain.score):
-        other = estimate_priors(
-            collected.score,
-            plain.score,
-            collected_group=collected.relation,
-            uncollected_group=plain.relation,
-            **asked,
-        )
-        priors = mean_priors(priors, other)
+    support = None
+    if all(each.support is not None for each in pools.values()):
+        support = np.concatenate([pools[kind].support[places[kind]] for kind in pools])  # type: ignore[index]
+    low = low_end(stacked.collected, pool, collected.support, support, thresholds)
+    if beta is None:
+        priors = low.humble(priors, thresholds)
     ratio = DensityRatio.fit(stacked.collected, pool)
-    return TruthModel(profile, stacked, priors, ratio, thresholds.unknown / 2, wrong_end)
+    return TruthModel(profile, stacked, priors, ratio, low, wrong_end, beta is not None)
 
 
 def profile_pools(
@@ -213,20 +229,3 @@ def _wrong_end(
     clear = at[most] > thresholds.one_ended * elsewhere
     hidden = at[most] > elsewhere and found > thresholds.found_more * by_whole
     return most if at[most] > thresholds.least_at_end and (clear or hidden) else None
-
-
-def mean_priors(priors: Priors, other: Priors) -> Priors:
-    """Return priors whose beta is the mean of two estimates, where both can be told.
-
-    The stacked score sees more and compares over all relations; the plain score sees less and
-    compares within each relation. Their errors differ, so the mean is nearer the truth. Its
-    interval is the mean of the two intervals, widened to hold both estimates. Where either
-    cannot be told, ``priors`` stands as it is.
-    """
-    if not (priors.identifiable and other.identifiable):
-        return priors
-    first, second = priors.beta, other.beta
-    value, low, high = ((a + b) / 2 for a, b in zip(first, second, strict=True))
-    low = min(low, first.value, second.value)
-    high = max(high, first.value, second.value)
-    return replace(priors, beta=Interval(value, low, high))

@@ -1,0 +1,308 @@
+"""What may be said of a graph: the self-test in figures, and the verdict that follows from it.
+
+There are three verdicts. ``reliable``: probabilities and counts hold, as far as the self-test can
+show. ``order``: suspects come first, but how many of them are wrong cannot be told. ``cannot
+judge``: even facts planted by the audit itself are hardly told from stored ones.
+
+Pure functions on arrays. Nothing here knows a graph or a system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npugraph.auditing.statistics.evidence import FactArrays, TruthModel, fit_truth_model
+from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.calibration.class_priors import Interval
+from npugraph.metrics import auroc
+
+Floats = NDArray[np.floating]
+Level = Literal["reliable", "order", "cannot judge"]
+RELIABLE: Level = "reliable"
+ORDER: Level = "order"
+CANNOT_JUDGE: Level = "cannot judge"
+
+
+@dataclass(frozen=True)
+class FamilyTest:
+    """What became of the planted facts of one family, judged without pools of that family.
+
+    Attributes:
+        family: its name.
+        planted: how many facts there are.
+        auroc: how well they are told from stored facts; half is chance.
+        called_wrong: the share of them that should be wrong by their probabilities; all are.
+    """
+
+    family: str
+    planted: int
+    auroc: float
+    called_wrong: float
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The self-test of an audit.
+
+    Attributes:
+        families: one row per family.
+        planted: facts that were planted.
+        auroc: how well all of them are told from stored facts, with all pools.
+        at_low_end: share of them at the low end of their own pools, beside what is expected there:
+            1 where planted facts look as the pools do.
+        corrected: share of the corrections that are right where an end of a fact is replaced.
+    """
+
+    families: tuple[FamilyTest, ...] = ()
+    planted: int = 0
+    auroc: float = 0.5
+    at_low_end: float = 1.0
+    corrected: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said.
+
+    Attributes:
+        level: the verdict.
+        why: one sentence.
+        helps: what would help, one sentence each.
+    """
+
+    level: Level
+    why: str
+    helps: tuple[str, ...] = ()
+
+    @property
+    def reliable(self) -> bool:
+        """Whether counts and probabilities are shown."""
+        return self.level == RELIABLE
+
+
+def run_self_test(
+    model: TruthModel,
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
+    planted: Mapping[str, FactArrays],
+    families: Mapping[str, tuple[str, ...]],
+    *,
+    thresholds: Thresholds = TUNED,
+    seed: int = 0,
+) -> SelfTest:
+    """Judge planted facts, each family by pools of the others.
+
+    Args:
+        model: what all pools taught.
+        collected: the collected facts.
+        pools: by kind, uncollected facts.
+        planted: by kind, facts that are known to be wrong and were judged as collected ones.
+        families: the kinds of each family.
+        thresholds: what was tuned.
+        seed: every draw follows from it.
+    """
+    planted = {kind: facts for kind, facts in planted.items() if len(facts.fold)}
+    if not planted:
+        return SelfTest()
+    rows = []
+    for family, kinds in families.items():
+        mine = [planted[kind] for kind in kinds if kind in planted]
+        others = {kind: pool for kind, pool in pools.items() if kind not in kinds}
+        if not mine:
+            continue
+        left = model
+        if len(others) < len(pools):
+            if not others:
+                continue
+            left = fit_truth_model(collected, others, thresholds=thresholds, seed=seed)
+        score = np.concatenate([left.stack.score(each.features, each.fold) for each in mine])
+        called = 1 - left.probability(score, collected=True)[0]
+        told = told_apart(left.stack.collected, score)
+        rows.append(FamilyTest(family, len(score), told, float(called.mean())))
+    scores = {kind: model.stack.score(each.features, each.fold) for kind, each in planted.items()}
+    every = np.concatenate(list(scores.values()))
+    low = _at_low_end(model, scores, thresholds)
+    return SelfTest(tuple(rows), len(every), told_apart(model.stack.collected, every), low)
+
+
+def told_apart(stored: Floats, planted: Floats) -> float:
+    """Return the AUROC of planted facts against stored ones; the latter should score higher."""
+    label = np.repeat([True, False], [len(stored), len(planted)])
+    return auroc(label, np.concatenate([stored, planted]))
+
+
+def _at_low_end(model: TruthModel, scores: Mapping[str, Floats], thresholds: Thresholds) -> float:
+    """Return how many planted facts are at the low end of their pools, beside what is expected."""
+    weights, shares = [], []
+    for kind, score in scores.items():
+        pool = [each for name, each in model.stack.pools.items() if name.split(",")[0] == kind]
+        weight = sum(w for name, w in model.profile.weight.items() if name.split(",")[0] == kind)
+        if pool and weight:
+            cut = np.quantile(np.concatenate(pool), thresholds.low_part)
+            shares.append(float(np.mean(score <= cut)) / thresholds.low_part)
+            weights.append(weight)
+    return float(np.average(shares, weights=weights)) if weights else 1.0
+
+
+def count_interval(value: Floats, low: Floats, high: Floats, level: float) -> Interval:
+    """Return how many of some facts a reviewer should find, given the chance of each [n].
+
+    The interval is predictive: it allows for the chances being as ``low`` or as ``high``, and for
+    what a count then differs from its mean by.
+
+    >>> count_interval(np.full(100, 0.8), np.full(100, 0.7), np.full(100, 0.9), 0.9)
+    Interval(value=80.0, low=62.0, high=95.0)
+    """
+    from scipy.stats import binom
+
+    count = len(value)
+    if not count:
+        return Interval(0.0, 0.0, 0.0)
+    tail = (1 - level) / 2
+    least = float(binom.ppf(tail, count, float(low.mean())))
+    most = float(binom.ppf(1 - tail, count, float(high.mean())))
+    middle = float(value.sum())
+    return Interval(round(middle, 9), min(least, middle), max(most, middle))
+
+
+def judge_trust(
+    test: SelfTest,
+    model: TruthModel,
+    promise: Interval,
+    *,
+    answered: bool = False,
+    refuted: bool = False,
+    thresholds: Thresholds = TUNED,
+) -> Verdict:
+    """Return the verdict on the suspects.
+
+    Args:
+        test: the self-test.
+        model: how scores become probabilities.
+        promise: how many of the suspects should be wrong.
+        answered: whether people's answers carry the probabilities.
+        refuted: whether they speak against them.
+        thresholds: what was tuned.
+    """
+    if refuted:
+        return Verdict(ORDER, "The answers speak against the probabilities.", (ANSWERS,))
+    if answered:
+        return _by_answers(promise, thresholds)
+    if test.planted < thresholds.least_planted:
+        why = (
+            f"Only {test.planted} facts could be planted to test the audit on this graph; at least "
+            f"{thresholds.least_planted} are needed."
+        )
+        return Verdict(ORDER, why, (ANSWERS, MORE))
+    # The pool is of the kinds that seem to be there, planted facts are of all.
+    told = max(test.auroc, model.low_end.told)
+    if told < thresholds.by_chance:
+        why = (
+            "Wrong facts planted by the audit itself are hardly told from stored ones here (AUROC "
+            f"{told:.2f}; 0.5 is chance)."
+        )
+        return Verdict(CANNOT_JUDGE, why, (ANSWERS, MORE, SOURCE))
+    why = _doubt(test, model, promise, thresholds)
+    if why:
+        return Verdict(ORDER, why, (ANSWERS, SOURCE))
+    return Verdict(
+        RELIABLE,
+        f"{test.planted:,} wrong facts planted by the audit were told from stored ones (AUROC "
+        f"{told:.2f}) and lie where the calibration has them.",
+    )
+
+
+ANSWERS = "Review some facts drawn at random and give the answers: --answers FILE, 20 or more."
+MORE = "More facts per entity: each fact is judged by the others of its two ends."
+SOURCE = "A column that says where a fact comes from: --source COLUMN, or --evidence COLUMN."
+
+
+def _doubt(test: SelfTest, model: TruthModel, promise: Interval, thresholds: Thresholds) -> str:
+    """Return why no count is promised, or nothing."""
+    low = model.low_end
+    told = max(test.auroc, low.told)
+    if told < thresholds.told_apart:
+        return (
+            "Too many stored facts look like the wrong ones that the audit planted (AUROC "
+            f"{told:.2f}): true facts that no system could know are among the suspects."
+        )
+    if test.at_low_end < thresholds.alike:
+        return "Planted facts do not lie where the calibration expects wrong facts to lie."
+    if not model.priors.identifiable:
+        return f"The share of wrong facts cannot be told. {model.priors.reason}"
+    if low.supported < low.low:
+        return (
+            "Facts whose entities are well known are called wrong less often than others: some "
+            "suspects are true facts of entities that little is known of."
+        )
+    if promise.low < thresholds.firm * promise.high or promise.low < 1:
+        return (
+            f"Between {promise.low:,.0f} and {promise.high:,.0f} of the suspects may be wrong, "
+            "which is too wide to promise a count: there are few wrong facts of the kinds that "
+            "the audit can see, or true facts look like them."
+        )
+    return ""
+
+
+def _by_answers(promise: Interval, thresholds: Thresholds) -> Verdict:
+    """Return the verdict where answers set the probabilities."""
+    if promise.low < thresholds.firm * promise.high or promise.low < 1:
+        why = (
+            f"By the answers between {promise.low:,.0f} and {promise.high:,.0f} of the suspects "
+            "are wrong, which is too wide to promise a count."
+        )
+        return Verdict(ORDER, why, (ANSWERS,))
+    return Verdict(RELIABLE, "The probabilities follow the answers that were given.")
+
+
+def judge_proposed(missing_share: Interval | None, thresholds: Thresholds = TUNED) -> Verdict:
+    """Return the verdict on the missing facts, by the share of the true facts that they are."""
+    if missing_share is None:
+        why = (
+            f"Fewer than {thresholds.least_found} facts that were held out were found again among "
+            "proposals."
+        )
+        return Verdict(CANNOT_JUDGE, why, (MORE,))
+    if missing_share.low <= 0:
+        why = (
+            "Held-out facts are found again, but a graph that lacks nothing would look the same: "
+            "how many of the proposals are true cannot be told."
+        )
+        return Verdict(ORDER, why)
+    why = "Held-out facts are found again often enough to tell how many proposals are true."
+    return Verdict(RELIABLE, why)
+
+
+def judge_relations(
+    model: TruthModel,
+    relation: NDArray[np.int64],
+    planted: tuple[Floats, NDArray[np.int64]],
+    overall: Level,
+    thresholds: Thresholds = TUNED,
+) -> dict[int, Level]:
+    """Return the verdict on each relation with enough facts, and planted ones to test it.
+
+    Args:
+        model: how scores become probabilities.
+        relation: of the collected facts, [n].
+        planted: scores [m] and relations [m] of facts known not to be stored.
+        overall: no relation is judged better than all.
+        thresholds: what was tuned.
+    """
+    score, of = planted
+    found: dict[int, Level] = {}
+    for number, count in zip(*np.unique(relation, return_counts=True), strict=True):
+        mine = of == number
+        if count < thresholds.judged_relation or mine.sum() < thresholds.least_planted:
+            continue
+        told = told_apart(model.stack.collected[relation == number], score[mine])
+        if told < thresholds.by_chance or overall == CANNOT_JUDGE:
+            found[int(number)] = CANNOT_JUDGE
+        else:
+            found[int(number)] = ORDER if told < thresholds.told_apart else overall
+    return found

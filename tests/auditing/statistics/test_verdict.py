@@ -1,0 +1,130 @@
+"""The self-test and the verdict, on made facts whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npugraph.auditing.statistics.evidence import FactArrays, fit_truth_model
+from npugraph.auditing.statistics.low_end import LowEnd
+from npugraph.auditing.statistics.verdict import (
+    CANNOT_JUDGE,
+    ORDER,
+    RELIABLE,
+    SelfTest,
+    count_interval,
+    judge_relations,
+    judge_trust,
+    run_self_test,
+)
+from npugraph.calibration.class_priors import Interval
+
+FAMILIES = {"arbitrary": ("random",), "plausible": ("typed",)}
+CENTRES = {"true": (6.0, 6.0), "random": (0.0, 0.0), "typed": (3.0, 0.0)}
+
+
+def draw(kinds: np.ndarray, rng: np.random.Generator, spread: float = 1.0) -> FactArrays:
+    features = spread * rng.normal(size=(len(kinds), 2)) + np.array([CENTRES[k] for k in kinds])
+    fold, relation = (rng.integers(0, size, len(kinds)) for size in (2, 3))
+    return FactArrays(features, fold, relation, features.mean(1))
+
+
+def made(wrong: float, spread: float = 1.0) -> tuple[FactArrays, np.ndarray, dict, dict]:
+    rng = np.random.default_rng(0)
+    false = rng.random(3000) < wrong
+    collected = draw(np.where(false, "random", "true"), rng, spread)
+    pools = {kind: draw(np.repeat(kind, 3000), rng, spread) for kind in ("random", "typed")}
+    planted = {kind: draw(np.repeat(kind, 40), rng, spread) for kind in ("random", "typed")}
+    return collected, false, pools, planted
+
+
+def promise_of(model, rows: np.ndarray) -> Interval:
+    value, low, high = (p[rows] for p in model.probability(model.stack.collected, collected=True))
+    return count_interval(1 - value, 1 - high, 1 - low, 0.9)
+
+
+def test_each_family_is_judged_without_its_pools() -> None:
+    collected, _, pools, planted = made(0.05)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    assert [row.family for row in test.families] == ["arbitrary", "plausible"]
+    assert [row.planted for row in test.families] == [40, 40]
+    assert all(row.auroc > 0.9 for row in test.families)
+    assert test.planted == 80
+    assert 0.5 < test.at_low_end < 2
+    assert run_self_test(model, collected, pools, {}, FAMILIES) == SelfTest()
+
+
+def test_a_count_is_promised_and_kept_where_wrong_facts_are_plain() -> None:
+    collected, wrong, pools, planted = made(0.05)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    first = np.argsort(model.stack.collected)[:100]
+    promise = promise_of(model, first)
+    verdict = judge_trust(test, model, promise)
+    assert verdict.level == RELIABLE
+    assert promise.low <= wrong[first].sum() <= promise.high
+
+
+def test_nothing_is_promised_where_nothing_is_wrong() -> None:
+    collected, _, pools, planted = made(0.0)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    first = np.argsort(model.stack.collected)[:100]
+    verdict = judge_trust(test, model, promise_of(model, first))
+    assert verdict.level == ORDER
+    assert verdict.helps
+
+
+def test_a_graph_that_tells_nothing_cannot_be_judged() -> None:
+    collected, _, pools, planted = made(0.05, spread=60.0)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    verdict = judge_trust(test, model, Interval(90.0, 80.0, 100.0))
+    assert verdict.level == CANNOT_JUDGE
+    assert "hardly told" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("test", "low", "promise", "why"),
+    [
+        (SelfTest((), 10, 0.99), (0.05, 0.05), (90, 80, 100), "Only 10 facts"),
+        (SelfTest((), 100, 0.8), (0.05, 0.05), (90, 80, 100), "Too many stored facts"),
+        (SelfTest((), 100, 0.99, 0.2), (0.05, 0.05), (90, 80, 100), "do not lie"),
+        (SelfTest((), 100, 0.99), (0.05, 0.01), (90, 80, 100), "well known"),
+        (SelfTest((), 100, 0.99), (0.05, 0.05), (60, 30, 100), "too wide"),
+    ],
+)
+def test_every_doubt_has_its_sentence(
+    test: SelfTest, low: tuple[float, float], promise: tuple[int, int, int], why: str
+) -> None:
+    collected, _, pools, _ = made(0.05)
+    model = replace(
+        fit_truth_model(collected, pools), low_end=LowEnd(low[0], low[0], low[1], 0.01, test.auroc)
+    )
+    verdict = judge_trust(test, model, Interval(*map(float, promise)))
+    assert verdict.level == ORDER
+    assert why in verdict.why
+
+
+def test_answers_decide_where_they_set_the_probabilities() -> None:
+    collected, _, pools, _ = made(0.05)
+    model = fit_truth_model(collected, pools)
+    firm, wide = Interval(40.0, 30.0, 50.0), Interval(40.0, 10.0, 80.0)
+    assert judge_trust(SelfTest(), model, firm, answered=True).level == RELIABLE
+    assert judge_trust(SelfTest(), model, wide, answered=True).level == ORDER
+    assert judge_trust(SelfTest(), model, firm, answered=True, refuted=True).level == ORDER
+
+
+def test_no_relation_is_judged_better_than_all() -> None:
+    collected, _, pools, _ = made(0.05)
+    model = fit_truth_model(collected, pools)
+    pool = model.stack.pools["random"], pools["random"].relation
+    found = judge_relations(model, collected.relation, pool, RELIABLE)
+    assert found == dict.fromkeys(range(3), RELIABLE)
+    assert set(judge_relations(model, collected.relation, pool, ORDER).values()) == {ORDER}
+    # One of which the scores tell nothing.
+    mixed = np.where(pool[1] == 0, model.stack.collected[: len(pool[0])], pool[0])
+    assert judge_relations(model, collected.relation, (mixed, pool[1]), RELIABLE)[0] == CANNOT_JUDGE
