@@ -17,7 +17,7 @@ FIGURES = {
     "facts": (r"% of the ([\d,]+) facts are wrong", 0),
     "wrong facts, low %": (r"facts are wrong \(90% interval ([\d.]+)%", 2),
     "wrong facts, high %": (r"facts are wrong \(90% interval [\d.]+% to ([\d.]+)%", 2),
-    "missing, %": (r"About ([\d.]+)% of the true facts", 3),
+    "expected": (r"of which about (\d+) should be wrong", 10),
     "found": (r"(\d+) of the \d+ planted facts", 10),
     "planted": (r"\d+ of the (\d+) planted facts", 0),
 }
