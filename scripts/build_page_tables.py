@@ -25,6 +25,7 @@ from benchmarks.quality import (  # noqa: E402
     audit_tables,
     paths_tables,
     planted_tables,
+    promises_tables,
 )
 
 Table = Callable[[list[dict[str, Any]]], Iterable[str]]
@@ -49,6 +50,7 @@ PAGES = (
     of("audit", audit_tables),
     of("paths", paths_tables),
     of("audit", answers_tables, "answers"),
+    of("audit", promises_tables, "promises"),
     of("method", ablation_tables, "ablation"),
     of("method", planted_tables, "planted_share"),
 )

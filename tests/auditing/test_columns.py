@@ -100,7 +100,10 @@ def test_an_audit_heeds_a_confidence_and_a_column_and_says_so(tmp_path: Path) ->
     assert "The column origin says nothing" in told
     plain = audit(graph_of(rows), QUICK, FAST)
     assert notes(plain) == ()
-    assert found.posterior.equals(plain.posterior)
+    ours, theirs = found.posterior, plain.posterior
+    # A factor of 1 may be off by the last digit.
+    assert np.allclose(ours["score"], theirs["score"], rtol=0, atol=1e-12)
+    assert ours.drop_columns(["score"]).equals(theirs.drop_columns(["score"]))
 
 
 def test_an_unknown_column_is_refused_before_anything_runs(tmp_path: Path) -> None:

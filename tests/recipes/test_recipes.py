@@ -132,7 +132,10 @@ def test_a_posterior_is_named_where_there_is_one(recipe: Recipe, ring: Knowledge
     system = recipe.build(recipe.settings(), ring).system.eval()
     found = system.probability(ring.facts, torch.ones(len(ring), dtype=torch.bool))
     assert ("posterior" in recipe.parts) == (found is not None)
-    if found is not None:
+    if found is not None and system.hides_stored:
+        # Forty facts are too few to compare with corruptions: not a number.
+        assert found.isnan().all()
+    elif found is not None:
         assert 0 <= found.min() <= found.max() <= 1
 
 

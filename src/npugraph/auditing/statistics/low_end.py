@@ -78,7 +78,7 @@ def low_end(
     >>> rng = np.random.default_rng(0)
     >>> wrong, true = rng.normal(0, 1, 500), rng.normal(9, 1, 9500)
     >>> found = low_end(np.append(wrong, true), rng.normal(0, 1, 5000))
-    >>> round(found.low, 2), found.unknown
+    >>> round(found.low, 2), round(found.unknown, 2)
     (0.05, 0.01)
     """
     ordered = np.sort(pool)

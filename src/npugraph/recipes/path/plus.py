@@ -306,7 +306,7 @@ NPUGRAPH_PLUS = Recipe(
     build=build,
     parts={
         **PATH.parts,
-        "encoder": "messages along paths; beside them one vector an entity and a relation",
+        "encoder": "messages along paths; beside them one vector per entity and relation",
         "scorer": "perceptron, and ComplEx: mean of the logarithms after a softmax",
         "objective": "softmax over the entities for both, N3 penalty for the vectors",
     },

@@ -89,6 +89,7 @@ PATH = Recipe(
         "scorer": "perceptron on the state and the query",
         "sampler": "every entity; the other stored answers are left out",
         "objective": "softmax over the entities, own facts hidden",
+        "posterior": "of stored facts, own edges hidden, beside corruptions judged likewise",
     },
     space={
         "learning_rate": LogRange(1e-3, 3e-2),
