@@ -7,7 +7,7 @@ Every row is one training on the same graph, with the settings of benchmarks.qua
 one JSON line, appended to benchmarks/results/ablation.jsonl: the figures of both filters, and how
 the reciprocal ranks of the test facts differ from those of ``path`` on the same graph (a paired
 test over facts; both directions of a fact count as one). For that the ranks of a row are kept
-below ``--work``, so ``path`` must have run there before.
+below ``--work``, so ``path`` must have run there before, here or in benchmarks.quality.paths.
 
     path        the recipe path
     edges       edges weighed by the posterior
@@ -31,8 +31,7 @@ import numpy as np
 
 from benchmarks import common
 from benchmarks.quality import paths
-from npugraph.graph import SIDES
-from npugraph.ranking.ranks import Floats, Ranks
+from npugraph.ranking.ranks import Floats
 from npugraph.significance import paired_test
 
 MODULE = "benchmarks.quality.ablation"
@@ -51,12 +50,6 @@ ROWS: dict[str, tuple[str, dict[str, str]]] = {
     "all": ("npugraph-path", {**OFF, **NPU, **SOFT, "edge_weights": "posterior"}),
     "plus": ("npugraph-plus", {}),
 }
-
-
-def reciprocal(ranks: Ranks, name: str) -> Floats:
-    """Return the mean reciprocal rank of both directions of every test fact: [n]."""
-    tail, head = (1 / ranks.by_filter[name][side].of("realistic") for side in SIDES)
-    return (tail + head) / 2
 
 
 def compared(mine: dict[str, Floats], base: Path) -> dict[str, Any]:
@@ -80,8 +73,6 @@ def compared(mine: dict[str, Floats], base: Path) -> dict[str, Any]:
 def run(arguments: argparse.Namespace, emit: paths.Emit) -> None:
     """Train once per row on one graph."""
     splits = paths.graph_of(arguments)
-    drawn = (arguments.graph, f"{arguments.rate:g}", arguments.noise, str(arguments.seed))
-    stem = Path(arguments.work) / "-".join(("ranks", *drawn))
     for row in arguments.rows:
         recipe, values = ROWS[row]
         given = [*arguments.set, *(f"{name}={value}" for name, value in values.items())]
@@ -91,9 +82,9 @@ def run(arguments: argparse.Namespace, emit: paths.Emit) -> None:
         system = paths.path_part(fitted.system)
         filters = paths.filters_of(splits, arguments.rate)
         ranks = paths.ranks_of(fitted.system.score_all, system, splits, filters)
-        mine = {name: reciprocal(ranks, name) for name in filters}
-        np.savez(Path(f"{stem}-{row}.npz"), **mine)  # type: ignore[arg-type,unused-ignore]
-        found = {} if row == BASE else compared(mine, Path(f"{stem}-{BASE}.npz"))
+        mine = paths.keep_ranks(ranks, paths.ranks_file(arguments, row))
+        base = paths.ranks_file(arguments, BASE)
+        found = {} if row == BASE else compared(mine, base)
         result = {"row": row, "recipe": recipe, "settings": asdict(settings), **record}
         emit("ablation", {**result, **paths.figures(ranks, system), **found})
 

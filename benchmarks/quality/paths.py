@@ -13,6 +13,8 @@ JSON line, printed as soon as it is there and appended to benchmarks/results/pat
     ranking     MRR under both filters, linked and unlinked pairs apart; of npugraph-plus also
                 for its parts alone, in lines of their own
     detection   AUROC and AP of the planted training facts
+
+The reciprocal ranks of the test facts are kept below ``--work``, for benchmarks.quality.ablation.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,11 +38,11 @@ from npugraph.bench.plan import BenchPlan
 from npugraph.data.perturb import PerturbSettings, read_truth
 from npugraph.data.sources import load_splits
 from npugraph.fitting import Fitted, fit
-from npugraph.graph import Splits, TripleIndex
+from npugraph.graph import SIDES, Splits, TripleIndex
 from npugraph.metrics import auroc, average_precision
 from npugraph.model import Model
 from npugraph.ranking.evaluate import known_facts
-from npugraph.ranking.ranks import Ranks, ScoreAll, rank
+from npugraph.ranking.ranks import Floats, Ranks, ScoreAll, rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.base import Recipe
 from npugraph.recipes.path.credibility import credibility_of
@@ -90,15 +93,36 @@ KEYS = ("mrr", "hits@1", "hits@3", "hits@10")
 Emit = Callable[[str, dict[str, Any]], None]
 
 
+def work_path(arguments: argparse.Namespace, before: str = "", after: str = "") -> Path:
+    """Return a path below ``--work`` that is named after the graph and how it is perturbed."""
+    drawn = (arguments.graph, f"{arguments.rate:g}", arguments.noise, str(arguments.seed))
+    return Path(arguments.work) / (before + "-".join(drawn) + after)
+
+
 def graph_of(arguments: argparse.Namespace) -> Splits:
     """Return the graph as published, or perturbed into a folder below ``--work``."""
     if arguments.rate == 0:
         return load_splits(arguments.graph)
-    drawn = (arguments.graph, f"{arguments.rate:g}", arguments.noise, str(arguments.seed))
     protocol = PerturbSettings(arguments.rate, arguments.noise, seed=arguments.seed)
-    folder = Path(arguments.work) / "-".join(drawn)
+    folder = work_path(arguments)
     folder.parent.mkdir(parents=True, exist_ok=True)
     return perturbed(arguments.graph, protocol, folder)
+
+
+def ranks_file(arguments: argparse.Namespace, row: str) -> Path:
+    """Return where the reciprocal ranks of a recipe, or of a row of the ablation, are kept."""
+    return work_path(arguments, "ranks-", f"-{row}.npz")
+
+
+def keep_ranks(ranks: Ranks, file: Path) -> dict[str, Floats]:
+    """Keep the mean reciprocal ranks of both directions of every test fact: [n] by filter."""
+    result: dict[str, Floats] = {}
+    for name, of_side in ranks.by_filter.items():
+        tail, head = (1 / of_side[side].of("realistic") for side in SIDES)
+        result[name] = (tail + head) / 2
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(file, **result)  # type: ignore[arg-type,unused-ignore]
+    return result
 
 
 def beside_paths(graph: str) -> dict[str, Any]:
@@ -282,6 +306,8 @@ def run(arguments: argparse.Namespace, emit: Emit) -> None:
     record["ms_per_step"] = round(1e3 * record["training_seconds"] / steps_of(fitted), 2)
     for part, score_all in rankings_of(fitted.system).items():
         ranks = ranks_of(score_all, system, splits, filters_of(splits, arguments.rate))
+        row = arguments.recipe if part == "whole" else f"{arguments.recipe}-{part}"
+        keep_ranks(ranks, ranks_file(arguments, row))
         result = figures(ranks, system)
         emit("ranking", {"part": part, "settings": asdict(settings), **record, **result})
     if arguments.rate and not arguments.no_detection:
