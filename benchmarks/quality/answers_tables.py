@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks.quality.audit_tables import mean
 
 GRAPHS = ("umls", "kinships", "codex-s")
 KINDS = ("typed", "hard", "near-duplicate")
@@ -40,10 +38,6 @@ def _cells(lines: Sequence[Line]) -> dict[tuple[str, str], list[Line]]:
     return dict(sorted(cells.items(), key=lambda one: [order.get(name, 99) for name in one[0]]))
 
 
-def _mean(runs: Sequence[Line], *path: str) -> float:
-    return float(np.mean([reduce(getitem, path, run) for run in runs]))
-
-
 def answers_learned(lines: list[Line]) -> list[str]:
     """Return what answers bring: order and probabilities before and after."""
     rows = [
@@ -54,11 +48,11 @@ def answers_learned(lines: list[Line]) -> list[str]:
     for (graph, noise), runs in _cells(lines).items():
         for size in SIZES:
             figures = [
-                f"{_mean(runs, 'learned', size, 'before', name):.3f}, "
-                f"{_mean(runs, 'learned', size, 'by_probability', name):.3f}"
+                f"{mean(runs, 'learned', size, 'before', name):.3f}, "
+                f"{mean(runs, 'learned', size, 'by_probability', name):.3f}"
                 for name in ("auroc", "average_precision", "ece")
             ]
-            by_order = _mean(runs, "learned", size, "by_order", "ece")
+            by_order = mean(runs, "learned", size, "by_order", "ece")
             rows.append(
                 f"| {graph} | {noise} | {len(runs)} | {size} | {' | '.join(figures)} | "
                 f"{by_order:.3f} |"
@@ -76,8 +70,8 @@ def answers_share(lines: list[Line]) -> list[str]:
     for (graph, noise), runs in _cells(lines).items():
         for size in SIZES:
             figures = [
-                f"{_mean(runs, 'share', size, name, 'covered'):.1%}, "
-                f"{_mean(runs, 'share', size, name, 'width'):.1%}"
+                f"{mean(runs, 'share', size, name, 'covered'):.1%}, "
+                f"{mean(runs, 'share', size, name, 'width'):.1%}"
                 for name in ("half_random", "random", "drawn")
             ]
             rows.append(f"| {graph} | {noise} | {len(runs)} | {size} | {' | '.join(figures)} |")

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from npugraph.auditing import Audit
+from npugraph.auditing.views.path import half_of
 from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions
 from npugraph.data.sources import GraphLike
@@ -219,38 +220,53 @@ def explain(
             raise SettingsError(f"{name}={value!r} is not a name (text).")
     if isinstance(run, Audit):
         return run.explain(fact, top)
-    judged, folder, half = None, run, 1
     if not isinstance(run, Fitted):
-        path = as_path(run, "a run")
-        fact = _as_given(path, fact)
-        judged = _judged(path, fact)
-        if judged is not None:
-            folder = path / "folds" / f"fold-{judged.get('fold') or 1}"
-            # By paths, one system judges the first, third, ... fold, and one the others.
-            half = 2 - (judged.get("fold") or 1) % 2
-            folder = folder if folder.is_dir() else path / "path" / f"fold-{half}"
-    fitted = load(folder, device, trust=trust)
-    graph = fitted.splits.train
-    if judged is not None:
-        graph = _audited(as_path(run, "a run"), graph)
+        folder = as_path(run, "a run")
+        if (folder / "audit.json").is_file():
+            return _explain_by_audit(folder, fact, top, device, trust)
+    fitted = load(run, device, trust=trust)
+    graph, system = fitted.splits.train, fitted.system
     ids = fact_ids(graph, fact)
-    system = fitted.system
-    if judged is not None and system.hides_stored:
-        # Trained on half of the facts; all of them are evidence.
-        system = system.on_graph(graph)
-        fitted = dataclasses.replace(fitted, system=system)
     here = ids.to(system.device)
     found = find_evidence(
         graph,
         ids,
         score_all=system.score_all_without(here),
-        paths=_paths_of(run, fitted, graph, half, trust).strongest_paths(here, top),
-        readable=None if judged is None else _readable(as_path(run, "a run"), graph),
+        paths=system.strongest_paths(here, top),
         top=top,
         device=system.device,
     )
-    if judged is None:
-        return dataclasses.replace(found, probability=_probability(system, ids, found.stored))
+    return dataclasses.replace(found, probability=_probability(system, ids, found.stored))
+
+
+def _explain_by_audit(
+    folder: Path, fact: tuple[str, str, str], top: int, device: str, trust: bool
+) -> Explanation:
+    """Return the evidence about one fact by the systems in the folder of an audit."""
+    fact = _as_given(folder, fact)
+    judged = _judged(folder, fact)
+    fold = (judged.get("fold") or 1) - 1
+    own, half = folder / "folds" / f"fold-{fold + 1}", folder / "path" / f"fold-{half_of(fold) + 1}"
+    fitted = load(own if own.is_dir() else half, device, trust=trust)
+    graph, system = _audited(folder, fitted.splits.train), fitted.system
+    by_paths = system
+    if system.hides_stored:
+        # Trained on half of the facts; all of them are evidence.
+        by_paths = system = system.on_graph(graph)
+    elif (half / "settings.json").is_file():
+        view = load(half, str(system.device), trust=trust)
+        by_paths = view.system.on_graph(graph).eval()
+    ids = fact_ids(graph, fact)
+    here = ids.to(system.device)
+    found = find_evidence(
+        graph,
+        ids,
+        score_all=system.score_all_without(here),
+        paths=by_paths.strongest_paths(here, top),
+        readable=_readable(folder, graph),
+        top=top,
+        device=system.device,
+    )
     chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))
     return dataclasses.replace(found, probability=chance, low=low, high=high)
 
@@ -278,28 +294,12 @@ def _readable(folder: Path, graph: KnowledgeGraph) -> ReadableNames | None:
     return ReadableNames(names, shown=dict(zip(name, shown, strict=True)))
 
 
-def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any] | None:
-    """Return the row of a fact in an audit's posterior, empty where it was not judged.
-
-    None where the folder is no audit's.
-    """
-    if not (folder / "audit.json").is_file():
-        return None
+def _judged(folder: Path, fact: tuple[str, str, str]) -> dict[str, Any]:
+    """Return the row of a fact in an audit's posterior, empty where it was not judged."""
     same = (pc.field("head") == fact[0]) & (pc.field("relation") == fact[1])
     same = same & (pc.field("tail") == fact[2])
     rows = pyarrow.parquet.read_table(folder / "posterior.parquet", filters=same).to_pylist()
     return rows[0] if rows else {}
-
-
-def _paths_of(run: RunLike, fitted: Fitted, graph: KnowledgeGraph, half: int, trust: bool) -> Model:
-    """Return the system that may know paths; of an audit, its view's, on the audited facts."""
-    if isinstance(run, Fitted) or fitted.system.hides_stored:
-        return fitted.system
-    folder = as_path(run, "a run") / "path" / f"fold-{half}"
-    if not (folder / "settings.json").is_file():
-        return fitted.system
-    view = load(folder, str(fitted.system.device), trust=trust)
-    return view.system.on_graph(graph).eval()
 
 
 def _audited(folder: Path, graph: KnowledgeGraph) -> KnowledgeGraph:

@@ -13,8 +13,8 @@ import torch
 from audit_samples import FAST, graph_of, people
 from npugraph.auditing import AuditSettings, audit
 from npugraph.auditing.columns import check_columns, judge_columns
+from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.page import notes
-from npugraph.auditing.result import Judgement
 from npugraph.data.io import ReadOptions, read_graph
 from npugraph.data.sources import load_graph
 from npugraph.errors import DataError

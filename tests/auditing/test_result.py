@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,13 @@ from npugraph.auditing import (
     suited_settings,
 )
 from npugraph.auditing import run as run_module
+from npugraph.auditing.cost import IN_WORDS
 from npugraph.auditing.folds import make_folds
+from npugraph.auditing.judgement import weigh
 from npugraph.auditing.page import summary
 from npugraph.auditing.presets import SEARCH, choose_training, searches
-from npugraph.auditing.result import LISTED, weigh
+from npugraph.auditing.result import LISTED
+from npugraph.auditing.settings import ViewName
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError, RunError, SettingsError
@@ -269,6 +272,15 @@ def test_a_plan_counts_the_trainings() -> None:
     timed = estimate_cost(graph, settings, training)
     assert timed.seconds is not None
     assert "about" in timed.sentence()
+
+
+def test_a_plan_names_the_views_in_plain_words() -> None:
+    graph = sample()
+    settings = AuditSettings(device="cpu", views=("embedding", "roles", "names"))
+    cost = estimate_cost(graph, settings, suited_settings(graph, settings), measure=False)
+    words = "entity vectors (embedding), counts of roles (roles) and names (names); 5 trainings"
+    assert words in cost.sentence()
+    assert set(IN_WORDS) == set(get_args(ViewName))
 
 
 def test_what_is_given_is_not_searched_for() -> None:

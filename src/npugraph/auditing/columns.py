@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from npugraph.arrays import Ints
-from npugraph.auditing.result import Judgement
+from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import (
     ColumnEffect,

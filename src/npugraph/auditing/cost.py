@@ -22,6 +22,14 @@ from npugraph.training.loop import choose_device
 OPTIMISER_BYTES = 145 * 2**20
 FACT_BYTES = 200
 PATH_BYTES = 120
+# What each view judges by, for the plan.
+IN_WORDS: dict[ViewName, str] = {
+    "embedding": "entity vectors",
+    "pairs": "entity vectors that never saw the two ends together",
+    "path": "paths between the ends",
+    "roles": "counts of roles",
+    "names": "names",
+}
 # Multiply-adds that take as long as one number of one message along an edge.
 MESSAGE = 40
 
@@ -52,10 +60,14 @@ class Cost:
         """Say it in one line."""
         about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
         return (
-            f"plan: {self.facts:,} facts, {self.systems} trainings for the views "
-            f"{' and '.join(self.views)}, "
+            f"plan: {self.facts:,} facts, judged by {self._in_words()}; {self.systems} trainings, "
             f"{self.memory / 2**20:,.0f} MiB of memory{about}."
         )
+
+    def _in_words(self) -> str:
+        """Return the views in words, each with its name."""
+        words = [f"{IN_WORDS[name]} ({name})" for name in self.views]
+        return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _duration(seconds: float) -> str:

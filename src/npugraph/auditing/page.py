@@ -16,6 +16,7 @@ from npugraph.auditing.columns import column_note
 from npugraph.auditing.corrections import better_alternatives, correction, end_of
 from npugraph.auditing.result import FACT, Findings
 from npugraph.auditing.settings import SET_BY_AUDIT
+from npugraph.auditing.statistics.contribution import Contribution
 from npugraph.auditing.statistics.review_lists import yield_curve
 from npugraph.auditing.statistics.verdict import RELIABLE
 from npugraph.calibration.class_priors import Interval
@@ -360,6 +361,19 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 5)
 
 
+def _view_record(one: Contribution) -> dict[str, Any]:
+    """Return what a view brings, by kind of wrong facts."""
+    auroc = {
+        kind: {
+            "together": _rounded(value),
+            "without": _rounded(one.without.get(kind)),
+            "alone": _rounded(one.alone.get(kind)),
+        }
+        for kind, value in one.together.items()
+    }
+    return {"view": one.view, "features": one.features, "auroc": auroc}
+
+
 def summary(found: Findings) -> dict[str, Any]:
     """Return the figures of an audit for JSON and the terminal."""
     beta, alpha = found.priors.beta, found.priors.alpha
@@ -393,21 +407,7 @@ def summary(found: Findings) -> dict[str, Any]:
         "alpha": alpha.value,
         "wrong_end": found.wrong_end,
         "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
-        "views": [
-            {
-                "view": one.view,
-                "features": one.features,
-                "auroc": {
-                    kind: {
-                        "together": round(value, 5),
-                        "without": _rounded(one.without.get(kind)),
-                        "alone": _rounded(one.alone.get(kind)),
-                    }
-                    for kind, value in one.together.items()
-                },
-            }
-            for one in found.views
-        ],
+        "views": [_view_record(one) for one in found.views],
         "suspects": len(found.suspects),
         **_expected("wrong", found.expected_wrong),
         "quarantined": len(found.quarantine_rows) + len(found.answers.wrong),

@@ -10,8 +10,8 @@ import torch
 from npugraph.arrays import Ints, first_by_key
 from npugraph.auditing.answers import RIGHT, UNSURE, WRONG, Answers, Learned
 from npugraph.auditing.columns import source_groups
+from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.out_of_fold import CrossFit
-from npugraph.auditing.result import Judgement, judge_collected
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.answers import (
     LEAST_ANSWERS,
@@ -23,26 +23,8 @@ from npugraph.auditing.statistics.answers import (
     random_share,
     recalibrate,
 )
-from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.graph import KnowledgeGraph
-
-
-def judge_stored(crossfit: CrossFit, model: TruthModel) -> Judgement:
-    """Return the probabilities of the collected facts, then of those that are known to be wrong."""
-    judged, wrong = judge_collected(crossfit, model), crossfit.known_wrong
-    score = model.stack.score(wrong.features.numpy(), wrong.fold.numpy())
-    figures = (score, *model.probability(score, collected=True))
-    return Judgement(
-        torch.cat([judged.facts, wrong.facts]),
-        np.concatenate([judged.fold, wrong.fold.numpy()]),
-        *(
-            np.concatenate([before, more])
-            for before, more in zip(
-                (judged.score, judged.probability, judged.low, judged.high), figures, strict=True
-            )
-        ),
-    )
 
 
 def stored_graph(whole: KnowledgeGraph, crossfit: CrossFit) -> KnowledgeGraph:

@@ -14,18 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from npugraph.arrays import first_of_each
 from npugraph.auditing.answers import Answers, Learned
 from npugraph.auditing.corrections import better_alternatives, correction
 from npugraph.auditing.issues import Issues
+from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
-from npugraph.auditing.self_test import supported
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import ColumnEffect
 from npugraph.auditing.statistics.contribution import Contribution, contributions
-from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
-from npugraph.auditing.statistics.recovery import judge_proposals
+from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
 from npugraph.auditing.statistics.verdict import (
     Level,
@@ -37,10 +35,10 @@ from npugraph.auditing.statistics.verdict import (
     judge_trust,
 )
 from npugraph.auditing.views import Ranking
+from npugraph.auditing.views.path import half_of
 from npugraph.calibration.class_priors import Interval, Priors
-from npugraph.errors import DataError
 from npugraph.explaining import Explainer, Explanation, fact_ids
-from npugraph.graph import KnowledgeGraph, TripleIndex
+from npugraph.graph import KnowledgeGraph
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
 from npugraph.report import Correction
@@ -54,95 +52,6 @@ FACT = ("head", "relation", "tail")
 LISTED = (*FACT, "probability", "low", "high", "score")
 # Those that are empty where the verdict is not reliable.
 PROMISED = ("probability", "low", "high")
-# The share of right ones that corrections must have had in the self-test.
-LEAST_CORRECTED = 0.5
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Probabilities of facts, with 90% intervals that come from the priors' own.
-
-    Attributes:
-        facts: int64 [n, 3].
-        fold: int64 [n], whose system judged them.
-        score: [n], log-odds of looking collected.
-        probability: [n], of being true; ``low`` and ``high`` likewise.
-    """
-
-    facts: Tensor
-    fold: Ints
-    score: Floats
-    probability: Floats
-    low: Floats
-    high: Floats
-
-
-def weigh(crossfit: CrossFit, settings: AuditSettings) -> TruthModel:
-    """Learn from the judged facts and the pools how scores become probabilities."""
-    folds = crossfit.folds
-    return fit_truth_model(
-        supported(folds, crossfit.collected),
-        {kind: supported(folds, pool) for kind, pool in crossfit.pools.items()},
-        beta=settings.beta,
-        alpha=settings.alpha,
-        thresholds=settings.thresholds,
-        seed=settings.seed,
-    )
-
-
-def judge_collected(crossfit: CrossFit, model: TruthModel) -> Judgement:
-    """Return the probabilities of the collected facts."""
-    score = model.stack.collected
-    probability = model.probability(score, collected=True)
-    return Judgement(crossfit.collected.facts, crossfit.collected.fold.numpy(), score, *probability)
-
-
-def judge_missing(
-    crossfit: CrossFit, model: TruthModel, known_wrong: Tensor, settings: AuditSettings
-) -> tuple[Judgement, Interval | None]:
-    """Return facts that are not stored, judged, and the share of the true facts that they are.
-
-    Where too few held-out facts are found again to learn from, they are judged as stored ones are.
-    Facts that are known to be wrong are not proposed.
-    """
-    made = crossfit.proposed
-    facts, fold, features = made.facts, made.fold.numpy(), made.features.numpy()
-    index = crossfit.folds.graph.index()
-    stored = index.contains(facts)
-    planted = crossfit.folds.planted
-    if planted is not None:
-        known_wrong = torch.cat([known_wrong, planted.facts])
-    wrong = TripleIndex(known_wrong, index.num_entities, index.num_relations)
-    # One system may find a fact by its head, another by its tail: the first one judges it.
-    first = first_of_each(index.key(facts))
-    kept = first[~(stored | wrong.contains(facts))[first]].numpy()
-    found = judge_proposals(
-        features, fold, stored.numpy(), thresholds=settings.thresholds, seed=settings.seed
-    )
-    if found is not None:
-        judged = (found.score, found.probability, found.low, found.high)
-        missing_share = found.missing_share(crossfit.folds.count)
-        return Judgement(facts[kept], fold[kept], *(v[kept] for v in judged)), missing_share
-    score = model.stack.score(features[kept], fold[kept])
-    probability = model.probability(score, collected=False)
-    return Judgement(facts[kept], fold[kept], score, *probability), None
-
-
-def protected_mask(
-    graph: KnowledgeGraph, answers: Answers, protected: Tensor | None
-) -> NDArray[np.bool_]:
-    """Tell which distinct facts [n] must not be suspected: those given, and those known."""
-    sizes = graph.num_entities, graph.num_relations
-    given = graph.facts[:0] if protected is None else protected
-    wrong = TripleIndex(answers.wrong, *sizes).contains(given)
-    if bool(wrong.any()):
-        row = graph.with_facts(given[wrong][:1]).to_table().to_pylist()[0]
-        raise DataError(
-            f"The fact ({', '.join(row.values())}) is to be protected and is known to be wrong, "
-            "by its label or an answer; take it out of one of the two."
-        )
-    guarded = TripleIndex(torch.cat([given, answers.right]), *sizes)
-    return guarded.contains(graph.index().facts()).numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,7 +289,10 @@ class Findings:
     @cached_property
     def corrects(self) -> bool:
         """Whether corrections are proposed: where the self-test found most of them right."""
-        return self.verdict.reliable and self.test.corrected >= LEAST_CORRECTED
+        return (
+            self.verdict.reliable
+            and self.test.corrected >= self.settings.thresholds.least_corrected
+        )
 
     def _find_suspects(
         self,
@@ -479,7 +391,7 @@ class Findings:
             if place and verdict.reliable:
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
-        judge = self._by_paths[fold % 2] if self._by_paths else None
+        judge = self._by_paths[half_of(fold)] if self._by_paths else None
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         found = self._explainers[fold].explain(fact, paths=paths, top=top)
         value, low, high = probability

@@ -17,17 +17,12 @@ from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
+from npugraph.auditing.judgement import judge_missing, judge_stored, protected_mask, weigh
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
 from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
-from npugraph.auditing.recalibration import judge_stored, learn, stored_graph, told_priors
-from npugraph.auditing.result import (
-    LISTED,
-    Findings,
-    judge_missing,
-    protected_mask,
-    weigh,
-)
+from npugraph.auditing.recalibration import learn, stored_graph, told_priors
+from npugraph.auditing.result import LISTED, Findings
 from npugraph.auditing.self_test import plant, self_test
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel

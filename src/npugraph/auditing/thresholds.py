@@ -94,6 +94,9 @@ class Thresholds(PriorThresholds):
     corrected_facts: int = setting(
         200, "stored facts of which an end is replaced, to test corrections", low=0
     )
+    least_corrected: float = setting(
+        0.5, "share of right ones that corrections must have had in that test", low=0, high=1
+    )
     by_chance: float = setting(
         0.7, "AUROC of planted facts up to which nothing can be judged", low=0.5, high=1
     )

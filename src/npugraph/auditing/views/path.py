@@ -60,7 +60,7 @@ class PathView:
     def systems(self) -> tuple[Model, ...]:
         """By fold, the weights of its half along the facts of the other folds."""
         return tuple(
-            self.halves[fold % 2].on_graph(self.folds.others(fold)).eval()
+            self.halves[half_of(fold)].on_graph(self.folds.others(fold)).eval()
             for fold in range(self.folds.count)
         )
 
@@ -68,7 +68,7 @@ class PathView:
         """Return the values of both questions of facts [n, 3]: float32 [n, 6]."""
         place = self.index.places(facts)
         place = torch.where(place < 0, self._stand_ins(facts, fold), place)
-        system = self.halves[fold % 2]
+        system = self.halves[half_of(fold)]
         found = system.judge(facts.to(system.device), beside=place.to(system.device))
         values = [getattr(found, name) for name in VALUES.values()]
         return torch.stack(values, -1).transpose(0, 1).flatten(1).float().cpu()
@@ -120,6 +120,11 @@ def path_view(inputs: ViewInputs) -> PathView:
     if not systems:
         raise SettingsError(f"The recipe {recipe} has no paths to judge by; take path.")
     return PathView(folds, tuple(systems), inputs.settings.seed)
+
+
+def half_of(fold: int) -> int:
+    """Return which of the two systems judges a fold; both are numbered from 0."""
+    return fold % 2
 
 
 def halves_of(folds: Folds) -> Folds:
