@@ -17,8 +17,9 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = SETTINGS["project"]
 # What the extras install, by the names that Python imports.
 EXTRA_MODULES = (
-    *("babel", "countryinfo", "hypothesis", "jsonschema", "numba", "optuna", "playwright"),
-    *("polars", "pykeen", "pyoxigraph", "pytest", "ray", "sphinx", "triton", "yaml"),
+    *("babel", "countryinfo", "fastapi", "httpx2", "hypothesis", "jsonschema", "numba", "optuna"),
+    *("playwright", "polars", "pykeen", "pyoxigraph", "pytest", "ray", "schemathesis", "sphinx"),
+    *("starlette", "triton", "uvicorn", "yaml"),
 )
 WITHOUT_EXTRAS = f"""
 import sys

@@ -1,0 +1,1 @@
+"""The review desk: facts of an audit are judged by people, and their answers are learned from."""

@@ -1,0 +1,70 @@
+"""What goes in and out over HTTP: pydantic models, made of the records of the Python API.
+
+A record (a frozen dataclass) is the only place where its fields are written down: ``mirrored``
+makes the model of it, with the descriptions of its docstring.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import re
+import types
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+CONFIG = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Problem(BaseModel):
+    """Why there is no other answer."""
+
+    model_config = CONFIG
+    status: int = Field(description="The status of the answer, once more.")
+    error: str = Field(description="One sentence: what is wrong, and what to do.")
+    fields: list[str] = Field(description="Which fields of the request are wrong; empty: none.")
+
+
+@functools.cache
+def mirrored(record: type) -> type[BaseModel]:
+    """Return the model of a record, which is a dataclass.
+
+    >>> from npugraph.explaining import Usage
+    >>> mirrored(Usage).model_json_schema()["properties"]["count"]["description"]
+    'other facts of the relation with the entity on this side.'
+    """
+    hints, told = get_type_hints(record), described(record)
+    fields = {
+        field.name: (_model_type(hints[field.name]), Field(description=told.get(field.name)))
+        for field in dataclasses.fields(record)
+    }
+    first = (record.__doc__ or "").split("\n\n")[0]
+    made: Any = create_model  # its overloads do not take names from a dict
+    return cast(type[BaseModel], made(record.__name__, __config__=CONFIG, __doc__=first, **fields))
+
+
+def _model_type(kind: Any) -> Any:
+    """Put models in the place of the records in a type."""
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return mirrored(kind)  # type: ignore[arg-type]  # a class can be hashed
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is None or origin is Literal:
+        return kind
+    parts = tuple(_model_type(part) for part in inner)
+    if origin in (Union, types.UnionType):
+        return functools.reduce(operator.or_, parts)
+    return origin[parts]
+
+
+def described(record: type) -> dict[str, str]:
+    """Return what the docstring of a dataclass says of its fields."""
+    _, _, listed = (record.__doc__ or "").partition("Attributes:\n")
+    found = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", listed, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def as_model(record: Any) -> BaseModel:
+    """Return a record as its model."""
+    return mirrored(type(record)).model_validate(dataclasses.asdict(record))
