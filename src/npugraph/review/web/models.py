@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import operator
 import re
 import types
@@ -36,11 +37,15 @@ def mirrored(record: type) -> type[BaseModel]:
     'other facts of the relation with the entity on this side.'
     """
     hints, told = get_type_hints(record), described(record)
-    fields = {
-        field.name: (_model_type(hints[field.name]), Field(description=told.get(field.name)))
-        for field in dataclasses.fields(record)
-    }
-    first = (record.__doc__ or "").split("\n\n")[0]
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(record):
+        about: dict[str, Any] = {"description": told.get(field.name)}
+        if field.default is not dataclasses.MISSING:
+            about["default"] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            about["default_factory"] = field.default_factory
+        fields[field.name] = (_model_type(hints[field.name]), Field(**about))
+    first = (inspect.getdoc(record) or "").split("\n\n")[0]
     made: Any = create_model  # its overloads do not take names from a dict
     return cast(type[BaseModel], made(record.__name__, __config__=CONFIG, __doc__=first, **fields))
 
@@ -48,7 +53,7 @@ def mirrored(record: type) -> type[BaseModel]:
 def _model_type(kind: Any) -> Any:
     """Put models in the place of the records in a type."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return mirrored(kind)  # type: ignore[arg-type]  # a class can be hashed
+        return mirrored(kind)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is None or origin is Literal:
         return kind
@@ -60,11 +65,12 @@ def _model_type(kind: Any) -> Any:
 
 def described(record: type) -> dict[str, str]:
     """Return what the docstring of a dataclass says of its fields."""
-    _, _, listed = (record.__doc__ or "").partition("Attributes:\n")
-    found = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", listed, re.MULTILINE)
+    _, _, listed = (inspect.getdoc(record) or "").partition("Attributes:\n")
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
 
 
 def as_model(record: Any) -> BaseModel:
     """Return a record as its model."""
-    return mirrored(type(record)).model_validate(dataclasses.asdict(record))
+    kind: type = type(record)
+    return mirrored(kind).model_validate(dataclasses.asdict(record))
