@@ -1,0 +1,159 @@
+"""The desk: what is served, what is hidden, what answers change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npugraph.errors import DataError
+from npugraph.review import AnswerIn, Desk, Filters
+from review_samples import Sample, sample_audit
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Sample:
+    return sample_audit(tmp_path / "audit")
+
+
+def judge(desk: Desk, sample: Sample, reviewer: str, count: int, start: int = 0) -> list[int]:
+    """Answer what is served, truly; return the numbers."""
+    done = []
+    for place in range(start, start + count):
+        card = desk.next(reviewer)
+        assert card is not None
+        word = "false" if sample.wrong[card.number] else "true"
+        desk.answer(reviewer, card.number, AnswerIn(f"{reviewer} {place}", word))
+        done.append(card.number)
+    return done
+
+
+def test_no_fact_is_served_twice_to_one_reviewer(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        done = judge(desk, sample, "ann", 120)
+    assert len(set(done)) == 120
+
+
+def test_a_share_is_drawn_at_random_and_comes_blind(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        for place in range(100):
+            card = desk.next("ann")
+            assert card is not None
+            assert card.blind == (card.why == "random")
+            if card.blind:
+                assert (card.probability, card.place, card.evidence) == (None, None, None)
+                assert not card.issues
+                assert card.correction is None
+                assert desk.page("ann", Filters(entity=card.head.name)).cards
+            word = "false" if sample.wrong[card.number] else "true"
+            desk.answer("ann", card.number, AnswerIn(str(place), word))
+            if card.blind:
+                assert desk.card(card.number, "ann").probability is not None
+        drawn = [row.drawn for row in desk.answers()]
+    assert drawn.count("random") == 20
+
+
+def test_a_review_goes_on_where_it_stopped(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        done = judge(desk, sample, "ann", 30)
+        waiting = desk.next("ann")
+        assert waiting is not None
+        again = desk.next("ann")
+        assert again is not None
+        assert again.number == waiting.number
+    with Desk.open(sample.folder) as desk:
+        assert desk.progress("ann").mine == 30
+        more = desk.next("ann")
+        assert more is not None
+        assert more.number not in done
+
+
+def test_undo_brings_a_fact_back(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        (number,) = judge(desk, sample, "ann", 1)
+        undone = desk.undo("ann", "u")
+        assert undone is not None
+        assert undone.numbers == (number,)
+        card = desk.next("ann")
+        assert card is not None
+        assert card.number == number
+        assert desk.undo("ann", "v") is None
+        assert desk.progress("ann").answered == 0
+
+
+def test_a_key_is_heeded_once_and_belongs_to_one_answer(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        first = desk.answer("ann", 3, AnswerIn("k", "true"))
+        again = desk.answer("ann", 3, AnswerIn("k", "true"))
+        assert again.repeated
+        assert again.answers == first.answers
+        with pytest.raises(DataError, match="belongs to another answer"):
+            desk.answer("ann", 4, AnswerIn("k", "true"))
+        with pytest.raises(DataError, match="no fact number 9999"):
+            desk.answer("ann", 9999, AnswerIn("l", "true"))
+
+
+def test_who_disagree_are_settled_by_a_third(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        desk.answer("ann", 5, AnswerIn("1", "true"))
+        desk.answer("bob", 5, AnswerIn("2", "wrong-relation"))
+        assert desk.card(5, "ann").state == "dispute"
+        assert desk.agreement().disputes == 1
+        third = desk.next("eve")
+        assert third is not None
+        assert (third.number, third.why, third.blind, third.answers) == (5, "dispute", True, ())
+        desk.answer("eve", 5, AnswerIn("3", "false"))
+        assert desk.card(5, "ann").state == "wrong"
+        assert desk.agreement().disputes == 0
+
+
+def test_pages_follow_filters_groups_and_cursors(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        everything = desk.page("ann", size=500)
+        assert everything.total == 460 == len(everything.cards)
+        seen, cursor = [], ""
+        while True:
+            page = desk.page("ann", Filters(relation="knows"), cursor=cursor, size=50)
+            seen += [card.number for card in page.cards]
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        assert sorted(seen) == list(range(1, 460, 4))
+        grouped = desk.page("ann", group_by="entity", size=20)
+        heads = [card.head.name for card in grouped.cards]
+        assert [heads[i] for i in sorted({heads.index(h) for h in heads})] == [
+            group.name.name for group in grouped.groups
+        ]
+        assert {card.stored for card in desk.page("ann", Filters(kind="missing")).cards} == {False}
+        assert desk.page("ann", Filters(issue="type")).total == 3
+        assert desk.page("ann", Filters(text="PERSON 00007")).total == 4
+
+
+def test_a_bulk_answer_is_previewed_and_undone_whole(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        desk.answer("ann", 1, AnswerIn("0", "true"))
+        filters = Filters(relation="knows", kind="stored")
+        seen = desk.preview("ann", filters)
+        assert (seen.count, seen.left) == (99, 1)
+        with pytest.raises(DataError, match="99 facts would be answered, not 98"):
+            desk.answer_all("ann", filters, AnswerIn("b", "true"), count=98)
+        saved = desk.answer_all("ann", filters, AnswerIn("b", "true"), count=99)
+        assert len(saved.answers) == 99
+        assert desk.progress("ann").mine == 100
+        desk.undo("ann", "u")
+        assert desk.progress("ann").mine == 1
+
+
+def test_learning_mends_probabilities_that_do_not_hold(tmp_path: Path) -> None:
+    sample = sample_audit(tmp_path / "audit", stored=2000, wrong=0.15, reliable=False)
+    with Desk.open(sample.folder) as desk:
+        assert desk.card(0, "ann").probability is None
+        judge(desk, sample, "ann", 200)
+        desk.settle()
+        assert desk.progress("ann").learned >= 100
+        judged = desk._judged
+    stored = slice(0, 2000)
+    found = 1 - judged.probability[stored].mean()
+    assert found == pytest.approx(sample.wrong[stored].mean(), abs=0.05)
+    assert np.isfinite(judged.probability[stored]).all()
