@@ -49,7 +49,9 @@ def test_a_share_is_drawn_at_random_and_comes_blind(sample: Sample) -> None:
             word = "false" if sample.wrong[card.number] else "true"
             desk.answer("ann", card.number, AnswerIn(str(place), word))
             if card.blind:
-                assert desk.card(card.number, "ann").probability is not None
+                after = desk.card(card.number, "ann")
+                assert not after.blind
+                assert after.place is not None
         drawn = [row.drawn for row in desk.answers()]
     assert drawn.count("random") == 20
 
