@@ -41,13 +41,16 @@ def system_of(line: Line) -> str:
 def cells(
     lines: Iterable[Line], kinds: Iterable[str]
 ) -> dict[tuple[str, float, str, str], list[Line]]:
-    """Return the lines of some kinds by graph, rate, noise and system, in order."""
-    found: dict[tuple[str, float, str, str], list[Line]] = {}
-    for line in sorted(lines, key=lambda line: line["seed"]):
+    """Return the lines of some kinds by graph, rate, noise and system, in order of their seeds.
+
+    Of two runs with the same seed the later one counts.
+    """
+    found: dict[tuple[str, float, str, str], dict[int, Line]] = {}
+    for line in lines:
         if line["kind"] in kinds:
             cell = (line["graph"], line["rate"], line["noise"], system_of(line))
-            found.setdefault(cell, []).append(line)
-    return dict(sorted(found.items()))
+            found.setdefault(cell, {})[line["seed"]] = line
+    return {cell: [of[seed] for seed in sorted(of)] for cell, of in sorted(found.items())}
 
 
 def seeds_of(group: Iterable[Line]) -> str:
@@ -93,9 +96,10 @@ def detection(lines: list[Line]) -> Iterator[str]:
     for (graph, _, noise, system), group in cells(lines, ["detection"]).items():
         row = [graph, noise, system, seeds_of(group)]
         for value in VALUES:
-            mine = [line[value] for line in group if value in line]
-            parts = [figure(one[name] for one in mine) for name in ("auroc", "ap") if mine]
-            row.append(" / ".join(parts) or "not run")
+            some = [line for line in group if value in line]
+            parts = [figure(x[value][name] for x in some) for name in ("auroc", "ap") if some]
+            which = f" (seed {seeds_of(some)})" if 0 < len(some) < len(group) else ""
+            row.append(" / ".join(parts) + which or "not run")
         yield f"| {' | '.join(row)} |"
 
 
