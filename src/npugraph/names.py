@@ -156,6 +156,28 @@ def shorten(name: str, most: int = SHOWN) -> str:
     return f"{name[: most - end - 1]}…{name[-end:]}"
 
 
+# Signs that are not seen, or turn the text around them: control pictures, or their numbers.
+_UNSEEN: dict[int, str] = {code: chr(0x2400 + code) for code in range(32)}
+_UNSEEN |= {0x7F: "\u2421"}
+_UNSEEN |= {
+    code: f"[U+{code:04X}]"
+    for code in (*range(0x80, 0xA0), 0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F))
+}
+_UNSEEN |= {code: f"[U+{code:04X}]" for code in (*range(0x2060, 0x2070), 0xFEFF)}
+
+
+def visible(text: str) -> str:
+    r"""Return a text in which signs that cannot be seen have something in their place.
+
+    A page that shows names must not hide a line end or a null, nor let a name turn what follows it.
+    Half of a surrogate pair, which no file can hold, becomes a question mark.
+
+    >>> print(visible("a\x00b\nc"), visible("x\u202ey"), visible("naïve Ω"))
+    a␀b␊c x[U+202E]y naïve Ω
+    """
+    return text.translate(_UNSEEN).encode("utf-8", "replace").decode()
+
+
 def percent(share: float, exact: bool = False) -> str:
     """Write a share in [0, 1].
 

@@ -425,6 +425,13 @@ class Desk:
             correction=card.correction or found.correction,
         )
 
+    def brief(self, number: int, reviewer: str) -> Card:
+        """Return a fact as on a page: without evidence and neighbours, for which nobody looks."""
+        self._check(number)
+        with self._lock:
+            self._sync()
+            return self._card(number, reviewer)
+
     def _card(self, number: int, reviewer: str, group: str = "") -> Card:
         head, relation, tail = self.material.shown_names(number)
         served = self._served.get(reviewer)
@@ -605,6 +612,10 @@ class Desk:
             if row.id > after and (not reviewer or row.reviewer == reviewer)
         ]
         return tuple(rows[:limit])
+
+    def latest(self, reviewer: str = "", limit: int = 5) -> tuple[Answer, ...]:
+        """Return what a reviewer, or anybody, said last and did not take back, newest first."""
+        return tuple(self.store.latest(reviewer, limit))
 
     def table(self) -> pa.Table:
         """Return the answers as a table for ``npugraph audit --answers``.

@@ -295,6 +295,15 @@ class Store:
         with self._lock, _sentences(self.path):
             return self._rows("WHERE id > ? ORDER BY id", (after,))
 
+    def latest(self, reviewer: str = "", limit: int = 5) -> list[Answer]:
+        """Return what was answered last and not taken back, the newest first."""
+        with self._lock, _sentences(self.path):
+            return self._rows(
+                "WHERE ? IN ('', reviewer) AND undoes IS NULL AND id NOT IN (SELECT undoes FROM "
+                "answers WHERE undoes IS NOT NULL) ORDER BY id DESC LIMIT ?",
+                (reviewer, limit),
+            )
+
     def _rows(self, where: str, values: Iterable[Any] = ()) -> list[Answer]:
         found = self._connection.execute(f"{_SELECT} {where}", tuple(values)).fetchall()
         rows = (dict(zip(_COLUMNS, row, strict=True)) for row in found)

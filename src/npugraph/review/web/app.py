@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from fastapi import APIRouter, FastAPI, Request
@@ -84,6 +85,8 @@ def _static() -> APIRouter:
     folder = Path(__file__).parent / "static"
     there = folder.iterdir() if folder.is_dir() else ()
     held = {file.name: file.read_bytes() for file in there if file.is_file()}
+    # One look for the report and the desk.
+    held["report.css"] = (files("npugraph.report") / "style.css").read_bytes()
     router = APIRouter()
 
     @router.get("/static/{name}", include_in_schema=False)
@@ -124,11 +127,14 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return response
 
 
-async def _user_error(_: Request, error: Exception) -> Response:
-    """Give an error's sentence the status that a program can act on."""
+def status_of(error: Exception) -> int:
+    """Return the status of a user's error that a program can act on."""
     kinds = {RunError: 409, OutputError: 503}
-    status = next((number for kind, number in kinds.items() if isinstance(error, kind)), 422)
-    return problem(status, str(error))
+    return next((number for kind, number in kinds.items() if isinstance(error, kind)), 422)
+
+
+async def _user_error(_: Request, error: Exception) -> Response:
+    return problem(status_of(error), str(error))
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
