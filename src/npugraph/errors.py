@@ -18,6 +18,10 @@ class DataError(NpugraphError):
     """The input cannot be used as it is: the message names the file, the line and the value."""
 
 
+class UnknownNameError(DataError):
+    """Nothing has the name or number that was asked for: the message suggests near ones."""
+
+
 class SettingsError(NpugraphError):
     """A setting is unknown or out of range: the message names it and the nearest right one."""
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from npugraph.arrays import first_of_each
 from npugraph.display import Shown
-from npugraph.errors import DataError, SettingsError, nearest
+from npugraph.errors import SettingsError, UnknownNameError, nearest
 from npugraph.names import ReadableNames
 from npugraph.seeds import generator
 from npugraph.triples import TripleIndex, distinct_tails, flip, mean_answers
@@ -113,7 +113,7 @@ class Vocabulary(Shown):
         found = self._by_label().get(label)
         if found is None:
             hint = nearest(label, tuple(self._by_label())) if len(self) < 100_000 else ""
-            raise DataError(f"No {self.kind} is called {label!r} in this graph.{hint}")
+            raise UnknownNameError(f"No {self.kind} is called {label!r} in this graph.{hint}")
         return found
 
     def label(self, index: int) -> str:

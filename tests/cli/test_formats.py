@@ -98,14 +98,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("bench", "merge", bench, "--out", place / "merged" / "bench"),
         ("bench", "table", one, "--out", bench),
         ("bench", "figures", one, "--out", bench),
+        ("serve", place / "run", "--port", "0", "--device", "cpu"),
     ]  # fmt: skip
     (place / "score").mkdir()
     (place / "check").mkdir()
     printed = []
-    for words in commands:
-        done = CliRunner().invoke(app, [*map(str, words), "--json"])
-        assert done.exit_code == 0, (words, done.output, done.exception)
-        printed.append(json.loads(done.stdout))
+    with pytest.MonkeyPatch.context() as patch:
+        # A server says where it is, and would go on for ever.
+        patch.setattr("npugraph.review.web.run.serve", lambda app, listener: None)
+        for words in commands:
+            done = CliRunner().invoke(app, [*map(str, words), "--json"])
+            assert done.exit_code == 0, (words, done.output, done.exception)
+            printed.append(json.loads(done.stdout))
     return place, printed
 
 

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from npugraph.cli import audit, bench, check, data, model, recipes
+from npugraph.cli import audit, bench, check, data, model, recipes, serve
 from npugraph.cli.common import show_messages
 from npugraph.errors import NpugraphError, SettingsError, cannot_write
 from npugraph.version import __version__
@@ -36,6 +36,7 @@ app.command()(recipes.tune)
 app.command()(model.evaluate)
 app.command()(model.predict)
 app.command()(model.score)
+app.command()(serve.serve)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from npugraph.errors import DataError
+from npugraph.errors import UnknownNameError
 from npugraph.graph import KnowledgeGraph, Vocabulary
 from npugraph.names import shorten
 
@@ -24,7 +24,7 @@ def fact_ids(graph: KnowledgeGraph, fact: tuple[str, str, str]) -> Tensor:
     >>> from npugraph.data.datasets import load
     >>> fact_ids(load("world"), ("south korea", "borders", "China"))
     Traceback (most recent call last):
-    npugraph.errors.DataError: No entity is called 'south korea' in this graph. Did you mean
+    npugraph.errors.UnknownNameError: No entity is called 'south korea' in this graph. Did you mean
     'South Korea', 'South Korean Won' or 'North Korea'?
     """
     head, relation, tail = fact
@@ -38,7 +38,7 @@ def _id(words: Vocabulary, name: str) -> int:
     found = [repr(shorten(one)) for one in similar_names(words, name)]
     listed = " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
     hint = f" Did you mean {listed}?" if found else ""
-    raise DataError(f"No {words.kind} is called {shorten(name)!r} in this graph.{hint}")
+    raise UnknownNameError(f"No {words.kind} is called {shorten(name)!r} in this graph.{hint}")
 
 
 def similar_names(words: Vocabulary, name: str) -> list[str]:

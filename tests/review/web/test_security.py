@@ -10,7 +10,7 @@ import pytest
 from fastapi import APIRouter, Request
 from starlette.testclient import TestClient
 
-from npugraph.errors import DataError, OutputError, RunError, SettingsError
+from npugraph.errors import DataError, OutputError, RunError, SettingsError, UnknownNameError
 from npugraph.review.web import app as application
 from npugraph.review.web.app import create_app, page_templates
 from npugraph.review.web.security import Access, Guard, new_token
@@ -21,7 +21,13 @@ TOKEN = "a-token-for-these-tests"
 ACCESS = Access(PORT, TOKEN, largest=1000)
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 PAGE = {"Accept": "text/html,*/*"}
-ERRORS = {"data": DataError, "run": RunError, "disk": OutputError, "bug": ZeroDivisionError}
+ERRORS = {
+    "data": DataError,
+    "name": UnknownNameError,
+    "run": RunError,
+    "disk": OutputError,
+    "bug": ZeroDivisionError,
+}
 
 
 def made() -> Guard:
@@ -281,29 +287,40 @@ def test_a_large_body_is_refused_whether_its_length_is_told_or_not(program: Test
     assert sentence(program.post("/v1/echo", content=b"x", headers=false_length), 413)
 
 
-def test_who_has_no_token_is_refused_before_a_body_is_read() -> None:
+def bare(scope: dict[str, Any], body: bytes | None = None) -> dict[str, Any]:
+    """Send what no client would; return the first message of the answer."""
     sent: list[Any] = []
 
     async def receive() -> Any:
-        raise AssertionError("The body was read.")
+        assert body is not None, "The body was read."
+        return {"type": "http.request", "body": body}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"host", f"127.0.0.1:{PORT}".encode())]
-    scope = {"type": "http", "method": "POST", "path": "/v1/echo", "query_string": b""}
-    asyncio.run(made()({**scope, "headers": headers}, receive, send))
-    assert sent[0]["status"] == 401
+    asyncio.run(made()(scope, receive, send))
+    return dict(sent[0])
+
+
+def request(path: str, **more: Any) -> dict[str, Any]:
+    host = (b"host", f"127.0.0.1:{PORT}".encode())
+    asked = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [host]}
+    return {**asked, **more}
+
+
+def test_a_long_address_is_refused() -> None:
+    for length, status in ((100_000, 401), (2**18 + 1, 414)):
+        query = b"x" * length
+        assert bare(request("/v1/echo", query_string=query), b"")["status"] == status
+        assert bare(request("/", raw_path=query), b"")["status"] == status
+
+
+def test_who_has_no_token_is_refused_before_a_body_is_read() -> None:
+    assert bare(request("/v1/echo"))["status"] == 401
 
 
 def test_a_web_socket_is_closed() -> None:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    asyncio.run(made()({"type": "websocket"}, None, send))  # type: ignore[arg-type]
-    assert sent == [{"type": "websocket.close", "code": 1008}]
+    assert bare({"type": "websocket"}) == {"type": "websocket.close", "code": 1008}
 
 
 # Paths and errors
@@ -327,7 +344,7 @@ def test_no_path_of_a_request_is_opened(
 
 
 def test_every_error_is_a_sentence_with_a_status(program: TestClient) -> None:
-    for kind, status in (("data", 422), ("run", 409), ("disk", 503)):
+    for kind, status in (("data", 422), ("name", 404), ("run", 409), ("disk", 503)):
         assert sentence(program.get(f"/fails/{kind}"), status) == "This is the sentence."
     told = sentence(program.get("/fails/bug"), 500)
     assert "This is the sentence." not in told

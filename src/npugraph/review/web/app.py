@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
-from npugraph.errors import NpugraphError, OutputError, RunError
+from npugraph.errors import NpugraphError, OutputError, RunError, UnknownNameError
 from npugraph.names import shorten
 from npugraph.review.web.models import Problem
 from npugraph.review.web.security import Access, Guard
@@ -129,7 +129,7 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 def status_of(error: Exception) -> int:
     """Return the status of a user's error that a program can act on."""
-    kinds = {RunError: 409, OutputError: 503}
+    kinds = {UnknownNameError: 404, RunError: 409, OutputError: 503}
     return next((number for kind, number in kinds.items() if isinstance(error, kind)), 422)
 
 

@@ -34,6 +34,8 @@ LOOPBACK = "127.0.0.1"
 PUBLIC = "/openapi.json"
 SAFE = ("GET", "HEAD", "OPTIONS")
 LEAST_TOKEN = 16
+# Bytes: a few long names, each byte written as three.
+LONGEST_ADDRESS = 2**18
 CONTENT_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -143,7 +145,7 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        refusal = self._other_place(headers, scope["method"])
+        refusal = _too_long(scope) or self._other_place(headers, scope["method"])
         if refusal is None and self._opens(scope):
             await self._welcome(scope)(scope, receive, send)
             return
@@ -220,6 +222,13 @@ class Guard:
                 return too_large
             if not message.get("more_body", False):
                 return bytes(body)
+
+
+def _too_long(scope: Scope) -> Refusal | None:
+    """Refuse an address that no names can fill."""
+    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) <= LONGEST_ADDRESS:
+        return None
+    return Refusal(414, f"The address has more than {LONGEST_ADDRESS:,} bytes; ask for less.")
 
 
 def refused(refusal: Refusal, scope: Scope) -> Response:
