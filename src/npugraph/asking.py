@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -23,7 +24,7 @@ from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions
 from npugraph.data.sources import GraphLike
 from npugraph.errors import RunError, SettingsError, nearest
-from npugraph.explaining import Explanation, fact_ids
+from npugraph.explaining import Explainer, Explanation, fact_ids
 from npugraph.explaining import explain as find_evidence
 from npugraph.fitting import Fitted, load, on_graph
 from npugraph.graph import KnowledgeGraph, Side
@@ -223,7 +224,7 @@ def explain(
     if not isinstance(run, Fitted):
         folder = as_path(run, "a run")
         if (folder / "audit.json").is_file():
-            return _explain_by_audit(folder, fact, top, device, trust)
+            return AuditExplainer(folder, device=device, trust=trust).explain(fact, top)
     fitted = load(run, device, trust=trust)
     graph, system = fitted.splits.train, fitted.system
     ids = fact_ids(graph, fact)
@@ -239,36 +240,65 @@ def explain(
     return dataclasses.replace(found, probability=_probability(system, ids, found.stored))
 
 
-def _explain_by_audit(
-    folder: Path, fact: tuple[str, str, str], top: int, device: str, trust: bool
-) -> Explanation:
-    """Return the evidence about one fact by the systems in the folder of an audit."""
-    fact = _as_given(folder, fact)
-    judged = _judged(folder, fact)
-    fold = (judged.get("fold") or 1) - 1
-    own, half = folder / "folds" / f"fold-{fold + 1}", folder / "path" / f"fold-{half_of(fold) + 1}"
-    fitted = load(own if own.is_dir() else half, device, trust=trust)
-    graph, system = _audited(folder, fitted.splits.train), fitted.system
-    by_paths = system
-    if system.hides_stored:
-        # Trained on half of the facts; all of them are evidence.
-        by_paths = system = system.on_graph(graph)
-    elif (half / "settings.json").is_file():
-        view = load(half, str(system.device), trust=trust)
-        by_paths = view.system.on_graph(graph).eval()
-    ids = fact_ids(graph, fact)
-    here = ids.to(system.device)
-    found = find_evidence(
-        graph,
-        ids,
-        score_all=system.score_all_without(here),
-        paths=by_paths.strongest_paths(here, top),
-        readable=_readable(folder, graph),
-        top=top,
-        device=system.device,
-    )
-    chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))
-    return dataclasses.replace(found, probability=chance, low=low, high=high)
+class AuditExplainer:
+    """The folder of an audit, opened to explain many facts: rules and systems are kept.
+
+    A stored fact is ranked by the system that never saw it.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, device: str = "auto", trust: bool = False
+    ) -> None:
+        """Open nothing yet; ``device`` and ``trust`` are those of :func:`explain`."""
+        self.folder = as_path(folder, "an audit")
+        self._device, self._trust = device, trust
+        self._systems: dict[Path, Model] = {}
+
+    def explain(self, fact: tuple[str, str, str], top: int = 5) -> Explanation:
+        """Return the evidence about one fact of names, as given or as shown."""
+        fact = _as_given(self.folder, fact)
+        judged = _judged(self.folder, fact)
+        own, half = self._places((judged.get("fold") or 1) - 1)
+        system = self._system(own if own.is_dir() else half)
+        by_paths = system
+        if not system.hides_stored and (half / "settings.json").is_file():
+            by_paths = self._system(half)
+        ids = fact_ids(self._explainer.tables.graph, fact)
+        here = ids.to(system.device)
+        # The explainer wants its questions where the systems are.
+        self._explainer.device = system.device
+        found = self._explainer.explain(
+            ids,
+            score_all=system.score_all_without(here),
+            paths=by_paths.strongest_paths(here, top),
+            top=top,
+        )
+        chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))
+        return dataclasses.replace(found, probability=chance, low=low, high=high)
+
+    def _places(self, fold: int) -> tuple[Path, Path]:
+        """Return where the systems of a fold are: its own, and the one that judges by paths."""
+        return (
+            self.folder / "folds" / f"fold-{fold + 1}",
+            self.folder / "path" / f"fold-{half_of(fold) + 1}",
+        )
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        own, half = self._places(0)
+        place = own if own.is_dir() else half
+        graph = load(place, self._device, trust=self._trust).splits.train
+        graph = _audited(self.folder, graph)
+        return Explainer(graph, readable=_readable(self.folder, graph))
+
+    def _system(self, place: Path) -> Model:
+        if place not in self._systems:
+            system = load(place, self._device, trust=self._trust).system
+            if system.hides_stored:
+                # Trained on half of the facts; all of them are evidence.
+                system = system.on_graph(self._explainer.tables.graph)
+            self._systems[place] = system.eval()
+        return self._systems[place]
 
 
 def _as_given(folder: Path, fact: tuple[str, str, str]) -> tuple[str, str, str]:

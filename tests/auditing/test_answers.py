@@ -134,6 +134,7 @@ def test_a_source_of_errors_is_learned_from() -> None:
     )
     given = said(bad[:20], "wrong", drawn="random") + said(good[:40], "right", drawn="random")
     found = audit(graph, dataclasses.replace(QUICK, source="source"), answers=given)
+    assert found.posterior["source"].to_pylist()[: len(names)] == names
     place = found.crossfit.folds.graph.index().places
     unknown = [
         found.collected.probability[place(graph.facts[[facts.index(fact) for fact in some]])]

@@ -66,6 +66,8 @@ def test_known_wrong_facts_are_reported_and_taken_out(found: Audit, tmp_path: Pa
         if fact in WRONG:
             assert (row["probability"], row["low"], row["high"]) == (0, 0, 0)
             assert row["score"] is row["fold"] is None
+        right = fact in rows()[:RIGHT]
+        assert row["known"] is (False if fact in WRONG else True if right else None)
     assert listed[: len(rows())] == rows()
     taken = {(r["head"], r["relation"], r["tail"]) for r in found.quarantine.to_pylist()}
     assert set(WRONG) <= taken

@@ -82,8 +82,10 @@ def test_the_posterior_has_every_row_and_every_proposal(done: Audit) -> None:
         "score",
         "collected",
         "fold",
+        "known",
     ]
     given = len(rows())
+    assert table["known"].null_count == len(table), "Nothing is known of any fact."
     assert facts_of(table)[:given] == rows()
     assert table["collected"].to_pylist() == [i < given for i in range(len(table))]
     proposed = facts_of(table)[given:]

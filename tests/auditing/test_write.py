@@ -23,6 +23,7 @@ FILES = {
     "issues.tsv",
     "missing.tsv",
     "patch.json",
+    "evidence.parquet",
     "posterior.parquet",
     "quarantine.tsv",
     "report.html",

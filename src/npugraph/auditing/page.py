@@ -47,6 +47,8 @@ from npugraph.report import (
 )
 
 Bools = NDArray[np.bool_]
+# How a sentence on a path begins.
+BY_PATH = "the score rests on the path "
 # Paths of a fact that are shown, at most.
 PATHS = 3
 # Bins of the reliability curve, all of the same width.
@@ -255,7 +257,7 @@ def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
         if s.agrees
     ]
     supporting += [
-        f"the score rests on the path {path.words(found.name)} (weight {path.weight:.2f})"
+        f"{BY_PATH}{path.words(found.name)} (weight {path.weight:.2f})"
         for path in found.paths[:PATHS]
     ]
     usual = [

@@ -38,7 +38,7 @@ from npugraph.auditing.views import Ranking
 from npugraph.auditing.views.path import half_of
 from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.explaining import Explainer, Explanation, fact_ids
-from npugraph.graph import KnowledgeGraph
+from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
 from npugraph.report import Correction
@@ -205,7 +205,8 @@ class Findings:
     def posterior(self) -> pa.Table:
         """Every input row and every proposed fact with its probability: as in posterior.parquet.
 
-        A fact that is known to be wrong has probability 0 and no score.
+        A fact that is known to be wrong has probability 0 and no score. ``known`` is what labels
+        and answers say; ``source`` is there where the audit was told of one.
         """
         place, known = self.place, self.place >= 0
         stored = self.graph.to_table().select(list(FACT))
@@ -220,12 +221,20 @@ class Findings:
         new = self.graph.with_facts(self.proposed.facts).to_table()
         for name, values in _columns(self.proposed, self.missing_verdict.reliable).items():
             new = new.append_column(name, values)
+        right = TripleIndex(self.answers.right, self.graph.num_entities, self.graph.num_relations)
+        sure = right.contains(self.graph.facts).numpy() | ~known
+        stored = stored.append_column("known", pa.array(known, mask=~sure))
+        new = new.append_column("known", pa.nulls(len(new), pa.bool_()))
+        names = [*LISTED, "collected", "fold", "known"]
+        source = self.graph.columns.get(self.settings.source or "")
+        if source is not None:
+            names.append("source")
+            stored = stored.append_column("source", source.cast(pa.string()))
+            new = new.append_column("source", pa.nulls(len(new), pa.string()))
         both = []
         for table, collected in ((stored, True), (new, False)):
             column = pa.array(np.full(len(table), collected))
-            both.append(
-                table.append_column("collected", column).select([*LISTED, "collected", "fold"])
-            )
+            both.append(table.append_column("collected", column).select(names))
         return pa.concat_tables(both)
 
     @cached_property

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
-from npugraph.auditing.page import report_data, summary
+from npugraph.auditing.corrections import better_alternatives
+from npugraph.auditing.page import report_data, sentences, summary
 from npugraph.auditing.result import FACT, Findings
 from npugraph.data.io import write_table, write_text
 from npugraph.errors import writing
-from npugraph.report import write_report
+from npugraph.report import Evidence, write_report
 from npugraph.version import __version__
 
 
@@ -27,6 +28,7 @@ def write_audit(
     - suspects.tsv: stored facts to review, most probably wrong first;
     - missing.tsv: facts that are not stored, most probably true first;
     - issues.tsv: what breaks the regularities of the graph, found without a model;
+    - evidence.parquet: what speaks for and against the first of both, as sentences;
     - names.parquet: labels and short forms of names, where there are any;
     - posterior.parquet: every input row and every proposed fact with its probability;
     - cleaned.tsv and quarantine.tsv: the input rows, cut in two by the target precision;
@@ -46,6 +48,8 @@ def write_audit(
     write_table(found.missing, folder / "missing.tsv", header=True)
     write_table(found.issues.table, folder / "issues.tsv", header=True)
     write_table(found.posterior, folder / "posterior.parquet")
+    if len(evidence := _evidence(found)):
+        write_table(evidence, folder / "evidence.parquet")
     if len(names := _names(found)):
         write_table(names, folder / "names.parquet")
     # Columns beyond the three would be misread without their names.
@@ -73,6 +77,23 @@ def _names(found: Findings) -> pa.Table:
     shown = graph.readable.differing(whole)
     columns = [pa.array(list(part), pa.string()) for part in (shown, shown.values())]
     return pa.table(columns, names=["name", "shown"])
+
+
+def _evidence(found: Findings) -> pa.Table:
+    """Return what is known for and against the facts that were explained for the report."""
+    graph = found.crossfit.folds.graph
+    told = (*found.suspect_evidence, *found.missing_evidence)
+    rows = [
+        {
+            **dict(zip(FACT, one.fact, strict=True)),
+            **dataclasses.asdict(sentences(one, better_alternatives(one, graph))),
+        }
+        for one in told
+    ]
+    lists = [field.name for field in dataclasses.fields(Evidence)]
+    kinds = {name: pa.string() for name in FACT}
+    kinds |= {name: pa.list_(pa.string()) for name in lists}
+    return pa.Table.from_pylist(rows, pa.schema(kinds))
 
 
 def _patch(found: Findings) -> dict[str, Any]:

@@ -73,12 +73,18 @@ class Explainer:
         self.device = device
 
     def explain(
-        self, fact: Sequence[int] | Tensor, *, paths: Sequence[FoundPath] = (), top: int = 5
+        self,
+        fact: Sequence[int] | Tensor,
+        *,
+        score_all: ScoreAll | None = None,
+        paths: Sequence[FoundPath] = (),
+        top: int = 5,
     ) -> Explanation:
         """Return the evidence about one fact, given as ids (head, relation, tail).
 
         Args:
             fact: three ids; the fact need not be stored.
+            score_all: in the place of the explainer's own, for this fact.
             paths: what the model found between its ends.
             top: at most this many rules, ways, values and alternatives of each sort.
         """
@@ -86,8 +92,9 @@ class Explainer:
             raise SettingsError(f"top={top} is too small; the least is 1.")
         case = self.tables.case(fact)
         ranked: dict[Side, _Ranked] = {}
-        if self.score_all is not None:
-            ranked = {side: self._ranked(self.score_all, case, side, top) for side in SIDES}
+        by_score = score_all or self.score_all
+        if by_score is not None:
+            ranked = {side: self._ranked(by_score, case, side, top) for side in SIDES}
         corrections = [item for part in ranked.values() for item in part.corrections]
         found = Explanation(
             fact=self.tables.labels(case.fact),

@@ -422,7 +422,6 @@ class Desk:
             evidence=found.evidence,
             paths=found.paths,
             note=found.note,
-            correction=card.correction or found.correction,
         )
 
     def brief(self, number: int, reviewer: str) -> Card:

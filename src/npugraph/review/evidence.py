@@ -1,17 +1,18 @@
-"""The evidence on a card: looked up when a card is opened, and kept."""
+"""The evidence on a card: what the audit wrote down, or looked up when a card is opened."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
-from npugraph.asking import explain
-from npugraph.auditing.page import sentences
+import pyarrow.parquet
+
+from npugraph.asking import AuditExplainer
+from npugraph.auditing.page import BY_PATH, sentences
 from npugraph.errors import NpugraphError
-from npugraph.explaining import Explanation
 from npugraph.report import Evidence
-from npugraph.review.cards import Fix
 from npugraph.review.material import Material
 
 # Cards whose evidence is kept.
@@ -20,20 +21,36 @@ KEPT = 500
 
 @dataclass(frozen=True)
 class Found:
-    """Evidence on one fact, paths in words, what may be meant, and why there is none."""
+    """Evidence on one fact.
+
+    Attributes:
+        evidence: sentences.
+        paths: those on paths, apart from the others.
+        note: why there is none.
+    """
 
     evidence: Evidence
     paths: tuple[str, ...] = ()
-    correction: Fix | None = None
     note: str = ""
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Found:
+        """Take the sentences on paths apart."""
+        paths = tuple(text for text in evidence.supporting if text.startswith(BY_PATH))
+        others = tuple(text for text in evidence.supporting if not text.startswith(BY_PATH))
+        return cls(
+            replace(evidence, supporting=others),
+            tuple(text.removeprefix(BY_PATH) for text in paths),
+        )
 
 
 class Evidences:
-    """The evidence on the facts of an audit."""
+    """The evidence on the facts of an audit; threads may share it."""
 
     def __init__(self, material: Material) -> None:
         """Look nothing up before it is asked for."""
         self._material = material
+        self._explainer = AuditExplainer(material.folder, device="cpu")
         self._kept: OrderedDict[int, Found] = OrderedDict()
         # One at a time: a model takes all cores there are.
         self._lock = threading.Lock()
@@ -43,21 +60,28 @@ class Evidences:
         with self._lock:
             found = self._kept.get(number)
             if found is None:
-                found = self._look(number)
+                found = self._written.get(number) or self._look(number)
                 self._kept[number] = found
                 if len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
             return found
 
+    @cached_property
+    def _written(self) -> dict[int, Found]:
+        """What the audit wrote down, by the number of the fact."""
+        path = self._material.folder / "evidence.parquet"
+        if not path.is_file():
+            return {}
+        names = [field.name for field in fields(Evidence)]
+        found = {}
+        for row in pyarrow.parquet.read_table(path).to_pylist():
+            number = self._material.number((row["head"], row["relation"], row["tail"]))
+            found[number] = Found.of(Evidence(*(tuple(row[name]) for name in names)))
+        return found
+
     def _look(self, number: int) -> Found:
         try:
-            told = explain(self._material.folder, *self._material.names(number), device="cpu")
+            told = self._explainer.explain(self._material.names(number))
         except NpugraphError as error:
-            return Found(Evidence(), note=f"There is no evidence to show: {error}")
-        return _put(told)
-
-
-def _put(told: Explanation) -> Found:
-    evidence = sentences(told, [])
-    paths = tuple(f"{path.words(told.name)} (weight {path.weight:.2f})" for path in told.paths[:3])
-    return Found(evidence, paths)
+            return Found(Evidence(), note=f"No evidence can be looked up: {error}")
+        return Found.of(sentences(told, []))
