@@ -16,7 +16,7 @@ from npugraph.errors import RunError, writing
 from npugraph.graph import KnowledgeGraph
 
 # What the trained systems follow from; the other settings may change from call to call.
-TRAINING = ("recipe", "folds", "search", "kinds", "self_test", "device", "seed")
+TRAINING = ("recipe", "folds", "search", "kinds", "self_test", "tested", "device", "seed")
 
 
 def begin(

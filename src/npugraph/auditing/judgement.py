@@ -12,7 +12,6 @@ from torch import Tensor
 from npugraph.arrays import first_of_each
 from npugraph.auditing.answers import Answers
 from npugraph.auditing.out_of_fold import CrossFit
-from npugraph.auditing.self_test import supported
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.recovery import judge_proposals
@@ -45,10 +44,9 @@ class Judgement:
 
 def weigh(crossfit: CrossFit, settings: AuditSettings) -> TruthModel:
     """Learn from the judged facts and the pools how scores become probabilities."""
-    folds = crossfit.folds
     return fit_truth_model(
-        supported(folds, crossfit.collected),
-        {kind: supported(folds, pool) for kind, pool in crossfit.pools.items()},
+        crossfit.collected.arrays(),
+        {kind: pool.arrays() for kind, pool in crossfit.pools.items()},
         beta=settings.beta,
         alpha=settings.alpha,
         thresholds=settings.thresholds,

@@ -26,7 +26,7 @@ from npugraph.graph import TripleIndex
 from npugraph.model import Model
 
 # What Judged holds of each fact.
-PER_FACT = ("facts", "fold", "features", "replaced")
+PER_FACT = ("facts", "fold", "features", "replaced", "support")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Judged:
         fold: int64 [n].
         features: float32 [n, len(columns)], those of all views side by side.
         replaced: int64 [n], which end of a fact of a pool was replaced: 0, 2, or -1, no single end.
+        support: int64 [n], in how many facts of the other folds the less known of its two ends is.
         columns: the name of each feature, ``VIEW.COLUMN``.
         score: the columns whose mean is the plain score.
     """
@@ -46,6 +47,7 @@ class Judged:
     fold: Tensor
     features: Tensor
     replaced: Tensor
+    support: Tensor
     columns: tuple[str, ...]
     score: tuple[str, ...]
 
@@ -75,6 +77,7 @@ class Judged:
             self.facts[:, 1].numpy(),
             self.plain_score().numpy(),
             self.replaced.numpy(),
+            self.support.numpy(),
         )
 
 
@@ -179,13 +182,16 @@ def _judge_fold(
 ) -> _Part:
     thresholds, seed, system = settings.thresholds, settings.seed, ranking.systems[fold]
     columns = tuple(f"{view.name}.{column}" for view in views for column in view.columns)
+    ends_of_others = folds.others(fold).facts[:, [0, 2]].flatten()
+    degree = torch.bincount(ends_of_others, minlength=folds.graph.num_entities)
     score = tuple(f"{ranking.name}.{column}" for column in ranking.score)
 
     def judged(facts: Tensor, replaced: Tensor | None = None) -> Judged:
         where = torch.full((len(facts),), fold)
         ends = torch.full_like(where, -1) if replaced is None else replaced
         features = torch.cat([view.features(facts, fold) for view in views], 1)
-        return Judged(facts, where, features, ends, columns, score)
+        support = degree[facts[:, [0, 2]]].min(1).values
+        return Judged(facts, where, features, ends, support, columns, score)
 
     mine = folds.graph.facts[folds.fold == fold]
     # A large graph needs no pool of its own size.

@@ -25,9 +25,9 @@ from npugraph.auditing.statistics.columns import ColumnEffect
 from npugraph.auditing.statistics.contribution import Contribution, contributions
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
+from npugraph.auditing.statistics.self_test import SelfTest
 from npugraph.auditing.statistics.verdict import (
     Level,
-    SelfTest,
     Verdict,
     count_interval,
     judge_proposed,

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from npugraph.arrays import first_of_each
 from npugraph.auditing.folds import Folds, Planted
-from npugraph.auditing.out_of_fold import CrossFit, Judged
+from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
-from npugraph.auditing.statistics.evidence import FactArrays, TruthModel
-from npugraph.auditing.statistics.verdict import SelfTest, run_self_test
+from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.statistics.self_test import SelfTest, run_self_test
 from npugraph.data.corrupt import FAMILIES, HEAD, TAIL, draw_pool
+from npugraph.data.corrupt.draw import facts_of_few_heads
 from npugraph.data.corrupt.replace import draw_ends
 from npugraph.graph import KnowledgeGraph, Side, TripleIndex
 from npugraph.model import Model
@@ -38,11 +39,15 @@ def plant(folds: Folds, known: TripleIndex, settings: AuditSettings) -> Folds:
     if not wanted:
         return folds
     facts, kinds = folds.graph.facts[:0], []
-    for kind in settings.kinds:
+    for kind in settings.tested:
         rng = generator(settings.seed, "self-test", kind)
+        source = folds.graph.facts
+        if kind == "one-source":
+            # As many stored facts as false ones: about half of what the source says is wrong.
+            source = facts_of_few_heads(source, wanted, rng)
         # Twice as many as wanted: what is stored drops out.
-        rows = torch.randint(len(folds.graph), (2 * wanted,), generator=rng)
-        drawn, _ = draw_pool(folds.graph.facts[rows], known, kind, rng)
+        rows = torch.randint(len(source), (2 * wanted,), generator=rng)
+        drawn, _ = draw_pool(source[rows], known, kind, rng, source_share=1.0)
         joined = torch.cat([facts, drawn])
         joined = joined[first_of_each(known.key(joined))][: len(facts) + wanted]
         kinds += [kind] * (len(joined) - len(facts))
@@ -53,34 +58,17 @@ def plant(folds: Folds, known: TripleIndex, settings: AuditSettings) -> Folds:
 
 def per_kind(count: int, settings: AuditSettings) -> int:
     """Return how many facts of each kind are planted among ``count`` stored ones."""
-    share = settings.self_test * count / len(settings.kinds)
+    share = settings.self_test * count / len(settings.tested)
     return min(round(share), settings.thresholds.most_planted)
-
-
-def supported(folds: Folds, judged: Judged) -> FactArrays:
-    """Return judged facts as arrays, with the support of each.
-
-    It is in how many facts of the other folds the less known of its two ends is.
-    """
-    support = torch.zeros(len(judged.facts), dtype=torch.int64)
-    for fold in range(folds.count):
-        mine = judged.fold == fold
-        ends = folds.others(fold).facts[:, [0, 2]].flatten()
-        degree = torch.bincount(ends, minlength=folds.graph.num_entities)
-        support[mine] = degree[judged.facts[mine][:, [0, 2]]].min(1).values
-    return replace(judged.arrays(), support=support.numpy())
 
 
 def self_test(crossfit: CrossFit, model: TruthModel, settings: AuditSettings) -> SelfTest:
     """Judge the planted facts, each family by what the pools of the others taught."""
 
-    def arrays(judged: Judged) -> FactArrays:
-        return supported(crossfit.folds, judged)
-
     found = run_self_test(
         model,
-        arrays(crossfit.collected),
-        {kind: arrays(pool) for kind, pool in crossfit.pools.items()},
+        crossfit.collected.arrays(),
+        {kind: pool.arrays() for kind, pool in crossfit.pools.items()},
         {kind: judged.arrays() for kind, judged in crossfit.planted.items()},
         FAMILIES,
         thresholds=settings.thresholds,

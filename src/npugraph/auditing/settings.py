@@ -22,6 +22,8 @@ ViewName = Literal["embedding", "pairs", "path", "roles", "names"]
 # The kinds of wrong facts that pools are drawn of. One end alone is a cut of ``one-sided``. Those
 # that lie among true facts (``hard``) are not: what is true and hard to know looks like them.
 KINDS: tuple[Noise, ...] = ("random", "one-sided", "typed", "swapped", "relation")
+# The self-test plants these as well: it shows what becomes of errors that no pool resembles.
+TESTED: tuple[Noise, ...] = (*KINDS, "hard", "near-duplicate", "one-source")
 # Called with the name of each stage and what is known of its progress.
 Stage = Callable[[str, dict[str, Any]], object]
 
@@ -62,7 +64,10 @@ class AuditSettings:
         KINDS, "kinds of wrong facts that stored ones are compared with, with commas between"
     )
     self_test: float = setting(
-        0.03, "share of facts planted to test the audit on this very graph", low=0, high=0.2
+        0.04, "share of facts planted to test the audit on this very graph", low=0, high=0.2
+    )
+    tested: tuple[Noise, ...] = setting(
+        TESTED, "kinds of wrong facts that are planted for that, as many of each"
     )
     search: bool = setting(True, "on small graphs, let validation choose among a few settings")
     device: str = setting("auto", "cpu, cuda, ...; auto takes a GPU where there is one")
@@ -85,9 +90,11 @@ class AuditSettings:
             )
         get_recipe(self.recipe)
         parse_value("views", self.views, tuple[ViewName, ...])
-        parse_value("kinds", self.kinds, tuple[Noise, ...])
-        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
-            raise SettingsError(f"kinds={','.join(self.kinds)} must name some kinds, each once.")
+        for name in ("kinds", "tested"):
+            kinds = getattr(self, name)
+            parse_value(name, kinds, tuple[Noise, ...])
+            if not kinds or len(set(kinds)) < len(kinds):
+                raise SettingsError(f"{name}={','.join(kinds)} must name some kinds, each once.")
         if len(set(self.views)) < len(self.views):
             raise SettingsError(f"views={','.join(self.views)} has a view twice.")
         if has_paths(self.recipe) and {"embedding", "pairs"} & set(self.views):

@@ -117,8 +117,8 @@ def _shares(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats
         scores = _scores(samples, kind, thresholds, seed)
         edges = np.quantile(scores[kind], thresholds.profile_ends)
         # Ties may put more below a quantile than its name says.
-        mass = _below(scores[kind], edges)
-        density = np.stack([_below(score, edges) / mass for score in scores])
+        mass = share_below(scores[kind], edges)
+        density = np.stack([share_below(score, edges) / mass for score in scores])
         count = len(scores[0])
         weight = threshold_weights(density[0], mass, count)
         mean = density @ weight
@@ -132,7 +132,7 @@ def _shares(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats
     return np.minimum(found, 1.0)
 
 
-def _below(score: Floats, edges: Floats) -> NDArray[np.float64]:
+def share_below(score: Floats, edges: Floats) -> NDArray[np.float64]:
     """Return the share of scores [n] at or below each edge [t]: [t]."""
     shares: NDArray[np.float64] = np.searchsorted(np.sort(score), edges, side="right") / len(score)
     return shares

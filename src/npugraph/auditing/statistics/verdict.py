@@ -1,4 +1,4 @@
-"""What may be said of a graph: the self-test in figures, and the verdict that follows from it.
+"""What may be said of a graph: the verdict that follows from the self-test.
 
 There are three verdicts. ``reliable``: probabilities and counts hold, as far as the self-test can
 show. ``order``: suspects come first, but how many of them are wrong cannot be told. ``cannot
@@ -9,60 +9,22 @@ Pure functions on arrays. Nothing here knows a graph or a system.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npugraph.auditing.statistics.evidence import FactArrays, TruthModel, fit_truth_model
+from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.statistics.self_test import CleanTest, SelfTest, told_apart
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.calibration.class_priors import Interval
-from npugraph.metrics import auroc
 
 Floats = NDArray[np.floating]
 Level = Literal["reliable", "order", "cannot judge"]
 RELIABLE: Level = "reliable"
 ORDER: Level = "order"
 CANNOT_JUDGE: Level = "cannot judge"
-
-
-@dataclass(frozen=True)
-class FamilyTest:
-    """What became of the planted facts of one family, judged without pools of that family.
-
-    Attributes:
-        family: its name.
-        planted: how many facts there are.
-        auroc: how well they are told from stored facts; half is chance.
-        called_wrong: the share of them that should be wrong by their probabilities; all are.
-    """
-
-    family: str
-    planted: int
-    auroc: float
-    called_wrong: float
-
-
-@dataclass(frozen=True)
-class SelfTest:
-    """The self-test of an audit.
-
-    Attributes:
-        families: one row per family.
-        planted: facts that were planted.
-        auroc: how well all of them are told from stored facts, with all pools.
-        at_low_end: share of them at the low end of their own pools, beside what is expected there:
-            1 where planted facts look as the pools do.
-        corrected: share of the corrections that are right where an end of a fact is replaced.
-    """
-
-    families: tuple[FamilyTest, ...] = ()
-    planted: int = 0
-    auroc: float = 0.5
-    at_low_end: float = 1.0
-    corrected: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,70 +45,6 @@ class Verdict:
     def reliable(self) -> bool:
         """Whether counts and probabilities are shown."""
         return self.level == RELIABLE
-
-
-def run_self_test(
-    model: TruthModel,
-    collected: FactArrays,
-    pools: Mapping[str, FactArrays],
-    planted: Mapping[str, FactArrays],
-    families: Mapping[str, tuple[str, ...]],
-    *,
-    thresholds: Thresholds = TUNED,
-    seed: int = 0,
-) -> SelfTest:
-    """Judge planted facts, each family by pools of the others.
-
-    Args:
-        model: what all pools taught.
-        collected: the collected facts.
-        pools: by kind, uncollected facts.
-        planted: by kind, facts that are known to be wrong and were judged as collected ones.
-        families: the kinds of each family.
-        thresholds: what was tuned.
-        seed: every draw follows from it.
-    """
-    planted = {kind: facts for kind, facts in planted.items() if len(facts.fold)}
-    if not planted:
-        return SelfTest()
-    rows = []
-    for family, kinds in families.items():
-        mine = [planted[kind] for kind in kinds if kind in planted]
-        others = {kind: pool for kind, pool in pools.items() if kind not in kinds}
-        if not mine:
-            continue
-        left = model
-        if len(others) < len(pools):
-            if not others:
-                continue
-            left = fit_truth_model(collected, others, thresholds=thresholds, seed=seed)
-        score = np.concatenate([left.stack.score(each.features, each.fold) for each in mine])
-        called = 1 - left.probability(score, collected=True)[0]
-        told = told_apart(left.stack.collected, score)
-        rows.append(FamilyTest(family, len(score), told, float(called.mean())))
-    scores = {kind: model.stack.score(each.features, each.fold) for kind, each in planted.items()}
-    every = np.concatenate(list(scores.values()))
-    low = _at_low_end(model, scores, thresholds)
-    return SelfTest(tuple(rows), len(every), told_apart(model.stack.collected, every), low)
-
-
-def told_apart(stored: Floats, planted: Floats) -> float:
-    """Return the AUROC of planted facts against stored ones; the latter should score higher."""
-    label = np.repeat([True, False], [len(stored), len(planted)])
-    return auroc(label, np.concatenate([stored, planted]))
-
-
-def _at_low_end(model: TruthModel, scores: Mapping[str, Floats], thresholds: Thresholds) -> float:
-    """Return how many planted facts are at the low end of their pools, beside what is expected."""
-    weights, shares = [], []
-    for kind, score in scores.items():
-        pool = [each for name, each in model.stack.pools.items() if name.split(",")[0] == kind]
-        weight = sum(w for name, w in model.profile.weight.items() if name.split(",")[0] == kind)
-        if pool and weight:
-            cut = np.quantile(np.concatenate(pool), thresholds.low_part)
-            shares.append(float(np.mean(score <= cut)) / thresholds.low_part)
-            weights.append(weight)
-    return float(np.average(shares, weights=weights)) if weights else 1.0
 
 
 def count_interval(value: Floats, low: Floats, high: Floats, level: float) -> Interval:
@@ -193,6 +91,9 @@ def judge_trust(
         return Verdict(ORDER, "The answers speak against the probabilities.", (ANSWERS,))
     if answered:
         return _by_answers(promise, thresholds)
+    if test.clean is not None and test.clean.refutes:
+        why = f"{_of_clean(test.clean)}: the probabilities do not hold."
+        return Verdict(ORDER, why, (ANSWERS,))
     if test.planted < thresholds.least_planted:
         why = (
             f"Only {test.planted} facts could be planted to test the audit on this graph; at least "
@@ -210,10 +111,18 @@ def judge_trust(
     why = _doubt(test, model, promise, thresholds)
     if why:
         return Verdict(ORDER, why, (ANSWERS, SOURCE))
-    return Verdict(
-        RELIABLE,
+    why = (
         f"{test.planted:,} wrong facts planted by the audit were told from stored ones (AUROC "
-        f"{told:.2f}) and lie where the calibration has them.",
+        f"{told:.2f}) and lie where the calibration has them."
+    )
+    return Verdict(RELIABLE, why if test.clean is None else f"{why} {_of_clean(test.clean)}.")
+
+
+def _of_clean(clean: CleanTest) -> str:
+    """Say how many facts of the clean part are called wrong."""
+    return (
+        f"Of the {clean.facts:,} facts that are known to be right {clean.called_wrong:,} would be "
+        f"called wrong, where {clean.expected:,.1f} should be"
     )
 
 

@@ -25,6 +25,7 @@ def draw_pool(
     kind: Noise,
     rng: torch.Generator,
     ranker: similar.Ranker | None = None,
+    source_share: float = SOURCE_SHARE,
 ) -> tuple[Tensor, Tensor]:
     """Draw about one uncollected fact for each fact [n, 3]; those that are collected drop out.
 
@@ -34,6 +35,7 @@ def draw_pool(
         kind: of the false facts.
         rng: the draws come from it.
         ranker: what ranks the answers of ``hard``; without one a stand-in does.
+        source_share: of the facts, by whole heads, that those of one source are made from.
 
     Returns:
         The facts [m, 3] and which of their ends was replaced [m]: HEAD, TAIL, or -1, no single end.
@@ -42,7 +44,7 @@ def draw_pool(
         seed = int(torch.randint(2**31, (), generator=rng))
         ranker = similar.spectral(index.facts(), index, seed)
     if kind == "one-source":
-        source = facts_of_few_heads(facts, max(1, round(SOURCE_SHARE * len(facts))), rng)
+        source = facts_of_few_heads(facts, max(1, round(source_share * len(facts))), rng)
         facts = source[torch.randint(max(len(source), 1), (len(facts),), generator=rng)]
     stored = index.facts()
     if kind in ("one-sided", "typed", "wrong-tail"):
