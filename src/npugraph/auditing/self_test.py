@@ -64,7 +64,6 @@ def per_kind(count: int, settings: AuditSettings) -> int:
 
 def self_test(crossfit: CrossFit, model: TruthModel, settings: AuditSettings) -> SelfTest:
     """Judge the planted facts, each family by what the pools of the others taught."""
-
     found = run_self_test(
         model,
         crossfit.collected.arrays(),

@@ -6,7 +6,7 @@ collected and of uncollected facts, judged out of fold, can use it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -137,20 +137,56 @@ def fit_truth_model(
         seed: every draw follows from it.
     """
     pools, profile, wrong_end = profile_pools(collected, pools, thresholds, seed)
+    given = {"beta": beta, "alpha": alpha}
+    return _fit(collected, pools, profile, wrong_end, given, thresholds, seed)
+
+
+def leave_out(
+    model: TruthModel,
+    kinds: Container[str],
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
+    *,
+    thresholds: Thresholds = TUNED,
+    seed: int = 0,
+) -> TruthModel:
+    """Return what the pools of the other kinds teach, as if there were none of these.
+
+    The noise profile is made from the equations that the model has: no classifier of it is trained
+    again. Arguments as for :func:`fit_truth_model`, which made the model.
+    """
+    used = pools if model.wrong_end is None else _by_end(pools, thresholds.least_of_end)[0]
+    gone = [name for name in used if name.split(",")[0] in kinds]
+    left = {name: pool for name, pool in used.items() if name not in gone}
+    profile = model.profile.without(gone, thresholds.profile_ridge)
+    given: dict[str, float | None] = {"beta": None, "alpha": None}
+    return _fit(collected, left, profile, model.wrong_end, given, thresholds, seed)
+
+
+def _fit(
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
+    profile: NoiseProfile,
+    wrong_end: str | None,
+    given: Mapping[str, float | None],
+    thresholds: Thresholds,
+    seed: int,
+) -> TruthModel:
+    """Return one score, the priors and how scores become probabilities, by a noise profile."""
     asked: _Asked = {"thresholds": thresholds, "seed": seed}
     stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, **asked)
     rng = np.random.default_rng(number(seed, "pool"))
     places = mixed_pool(stacked.pools, profile.weight, rng, thresholds)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
-    priors = estimate_priors(stacked.collected, pool, beta=beta, alpha=alpha, **asked)
+    priors = estimate_priors(stacked.collected, pool, **given, **asked)
     support = None
     if all(each.support is not None for each in pools.values()):
         support = np.concatenate([pools[kind].support[places[kind]] for kind in pools])  # type: ignore[index]
     low = low_end(stacked.collected, pool, collected.support, support, thresholds)
-    if beta is None:
+    if given["beta"] is None:
         priors = low.humble(priors, thresholds)
     ratio = DensityRatio.fit(stacked.collected, pool)
-    return TruthModel(profile, stacked, priors, ratio, low, wrong_end, beta is not None)
+    return TruthModel(profile, stacked, priors, ratio, low, wrong_end, given["beta"] is not None)
 
 
 def profile_pools(

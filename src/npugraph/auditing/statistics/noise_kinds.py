@@ -20,8 +20,8 @@ either, so the equation of a pool is the mean over c with the weights of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,41 @@ class NoiseProfile:
     Attributes:
         share: by kind, its share of the collected facts.
         weight: by kind, how much its pool should count; sums to 1.
+        equations: one row per kind, by the shares and a last column for what they come to,
+            [k, k + 1]; empty where nobody kept them.
     """
 
     share: dict[str, float]
     weight: dict[str, float]
+    equations: Floats = field(default_factory=lambda: np.zeros((0, 1)))
+
+    @classmethod
+    def solve(cls, kinds: Sequence[str], equations: Floats, ridge: float) -> NoiseProfile:
+        """Solve for the shares of kinds; one whose equation is all 0 gets none.
+
+        The weights go with the squares of the shares: a few true facts in the low end of a kind
+        look like a small share of it, and a pool of the wrong kind does more harm than a missing
+        one.
+        """
+        matrix, right = equations[:, :-1], equations[:, -1]
+        pull = ridge * float(np.abs(matrix).max()) * np.eye(len(matrix))
+        padded = np.concatenate([right, np.zeros(len(matrix))])
+        share = np.minimum(nnls(np.concatenate([matrix, pull]), padded)[0], 1.0)
+        weight = share**2
+        if not weight.sum():
+            weight = (np.diag(matrix) > 0).astype(float)
+        weight = weight / weight.sum()
+        return cls(
+            dict(zip(kinds, share.tolist(), strict=True)),
+            dict(zip(kinds, weight.tolist(), strict=True)),
+            equations,
+        )
+
+    def without(self, kinds: Container[str], ridge: float) -> NoiseProfile:
+        """Return the profile by the equations of the other kinds, as if these were not known."""
+        kept = [place for place, kind in enumerate(self.share) if kind not in kinds]
+        names = [kind for kind in self.share if kind not in kinds]
+        return self.solve(names, self.equations[kept][:, [*kept, -1]], ridge)
 
 
 def noise_profile(
@@ -59,9 +90,6 @@ def noise_profile(
     seed: int = 0,
 ) -> NoiseProfile:
     """Estimate the noise profile of collected facts from features and folds.
-
-    The weights go with the squares of the shares: a few true facts in the low end of a kind look
-    like a small share of it, and a pool of the wrong kind does more harm than a missing one.
 
     Args:
         collected: features of the collected facts, [n, f].
@@ -85,16 +113,11 @@ def noise_profile(
     kinds = [k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()]
     if not kinds:
         raise DataError("A noise profile needs uncollected facts in both halves of the folds.")
-    share = np.zeros(len(pools))
-    share[np.array(kinds) - 1] = _shares([used[0], *(used[k] for k in kinds)], thresholds, seed)
-    weight = share**2
-    if not weight.sum():
-        weight[np.array(kinds) - 1] = 1.0
-    weight = weight / weight.sum()
-    return NoiseProfile(
-        dict(zip(pools, share.tolist(), strict=True)),
-        dict(zip(pools, weight.tolist(), strict=True)),
-    )
+    equations = np.zeros((len(pools), len(pools) + 1))
+    places = np.array(kinds) - 1
+    found = _equations([used[0], *(used[k] for k in kinds)], thresholds, seed)
+    equations[np.ix_(places, np.append(places, len(pools)))] = found
+    return NoiseProfile.solve(list(pools), equations, thresholds.profile_ridge)
 
 
 # Features [n, f], and which half of the folds each fact is in [n].
@@ -110,9 +133,9 @@ def _some(
     return features[chosen], half[chosen]
 
 
-def _shares(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats:
-    """Solve for the shares [kinds]; the first sample is the collected facts."""
-    rows, right = [], []
+def _equations(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats:
+    """Return the equations [k, k + 1] of the kinds; the first sample is the collected facts."""
+    rows = []
     for kind in range(1, len(samples)):
         scores = _scores(samples, kind, thresholds, seed)
         edges = np.quantile(scores[kind], thresholds.profile_ends)
@@ -123,13 +146,8 @@ def _shares(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats
         weight = threshold_weights(density[0], mass, count)
         mean = density @ weight
         variance = max(mean[0], 1 / count) / count * (weight**2 / mass).sum()
-        rows.append(mean[1:] / np.sqrt(variance))
-        right.append(mean[0] / np.sqrt(variance))
-    matrix = np.stack(rows)
-    ridge = thresholds.profile_ridge * float(np.abs(matrix).max()) * np.eye(len(matrix))
-    padded = np.concatenate([right, np.zeros(len(matrix))])
-    found: Floats = nnls(np.concatenate([matrix, ridge]), padded)[0]
-    return np.minimum(found, 1.0)
+        rows.append(np.append(mean[1:], mean[0]) / np.sqrt(variance))
+    return np.stack(rows)
 
 
 def share_below(score: Floats, edges: Floats) -> NDArray[np.float64]:

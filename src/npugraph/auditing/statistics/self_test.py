@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npugraph.auditing.statistics.envelope import most_wrong
-from npugraph.auditing.statistics.evidence import FactArrays, TruthModel, fit_truth_model
+from npugraph.auditing.statistics.evidence import FactArrays, TruthModel, leave_out
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.metrics import auroc
 
@@ -134,7 +134,7 @@ def run_self_test(
             continue
         left = model
         if len(others) < len(pools):
-            left = fit_truth_model(collected, others, thresholds=thresholds, seed=seed)
+            left = leave_out(model, kinds, collected, pools, thresholds=thresholds, seed=seed)
         score = np.concatenate([left.stack.score(each.features, each.fold) for each in mine])
         called = 1 - left.probability(score, collected=True)[0]
         told = told_apart(left.stack.collected, score)
