@@ -3,21 +3,24 @@
     python -m benchmarks.quality.promises codex-s --noise typed --seed 0
     python -m benchmarks.quality.promises codex-s --noise typed --seed 0 --left-out
     python -m benchmarks.quality.promises codex-s --noise none --seed 0     # as published
-    python -m benchmarks.quality.promises --plan small --jobs 14            # all cells of a plan
+    python -m benchmarks.quality.promises --plan small --list               # its cells, a line each
+    python -m benchmarks.quality.promises --plan small --jobs 13            # what is not there yet
+    python -m benchmarks.quality.promises --plan small --graphs umls --seeds 0,1 --jobs 13
+    python -m benchmarks.quality.promises --plan large --device cuda
     python -m benchmarks.quality.promises --table
 
 A cell: errors of one kind are planted beside the facts of a graph (5% of them), the graph is
 audited, and then the truth is looked at. With ``--left-out`` the whole family of the kind is taken
 out of the calibration and of the self-test: the audit meets errors it has no pool of. As published
 (``none``) every fact counts as true. One JSON line per cell in benchmarks/results/promises.jsonl;
-cells that are there already are not run again.
+cells that are there already are not run again, one that takes longer than ``--timeout`` is given
+up. Each cell is a process of one thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import subprocess
 import sys
 import time
@@ -32,7 +35,7 @@ from benchmarks import common
 from benchmarks.quality.promises_tables import TABLES, read
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.page import is_planted, summary
-from npugraph.auditing.settings import KINDS
+from npugraph.auditing.settings import KINDS, TESTED
 from npugraph.data.corrupt import FAMILIES, Noise, family
 from npugraph.data.datasets import load
 from npugraph.data.perturb import PerturbSettings, perturb
@@ -43,22 +46,26 @@ MODULE = "benchmarks.quality.promises"
 RESULTS = common.RESULTS / "promises.jsonl"
 RATE = 0.05
 AS_PUBLISHED = "none"
-# Graphs whose figures are reported; the others were looked at while the rules were made.
-REPORTED = ("codex-s", "kinships", "countries")
 SEEDS = (0, 1, 2)
+# The graphs of each plan. The rules were made on UMLS, the bundled graph, Nations and
+# wordnet-animals with other seeds.
+PLANS: dict[str, tuple[str, ...]] = {
+    "small": ("umls", "kinships", "codex-s"),
+    "more": ("countries", "nations"),
+    "large": ("fb15k-237", "wn18rr"),
+}
 # Of the large ones three kinds and one seed.
-LARGE = ("fb15k-237", "wn18rr")
 LARGE_KINDS: tuple[Noise, ...] = ("one-sided", "typed", "swapped")
+# Seconds after which a cell is given up.
+TIMEOUT = 3600
 
 
 def cells(plan: str) -> list[list[str]]:
-    """Return the words of each cell of a plan: ``small`` or ``large``."""
-    graphs, kinds, seeds = (
-        (REPORTED, get_args(Noise), SEEDS) if plan == "small" else (LARGE, LARGE_KINDS, (0,))
-    )
+    """Return the words of each cell of a plan, seed by seed."""
+    kinds, seeds = (LARGE_KINDS, SEEDS[:1]) if plan == "large" else (get_args(Noise), SEEDS)
     found = []
-    for graph in graphs:
-        for seed in seeds:
+    for seed in seeds:
+        for graph in PLANS[plan]:
             own = ["--seed", str(seed)]
             found.append([graph, "--noise", AS_PUBLISHED, *own])
             for kind in kinds:
@@ -66,6 +73,23 @@ def cells(plan: str) -> list[list[str]]:
                 # A kind without a pool is left out as it is, but for the others of its family.
                 found.append([graph, "--noise", kind, *own, "--left-out"])
     return found
+
+
+def wanted_cells(arguments: argparse.Namespace) -> list[list[str]]:
+    """Return the words of the cells that were asked for and are not in the file yet."""
+    done = {
+        (line["graph"], line["noise"], line["seed"], line["left_out"])
+        for line in read(arguments.out)
+    }
+    graphs = arguments.graphs.split(",") if arguments.graphs else PLANS[arguments.plan]
+    seeds = [int(seed) for seed in arguments.seeds.split(",")] if arguments.seeds else SEEDS
+    return [
+        words
+        for words in cells(arguments.plan)
+        if words[0] in graphs
+        and int(words[4]) in seeds
+        and (words[0], words[2], int(words[4]), "--left-out" in words) not in done
+    ]
 
 
 def planted_graph(name: str, noise: str, seed: int) -> tuple[KnowledgeGraph, torch.Tensor]:
@@ -85,8 +109,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     left_out: tuple[str, ...] = ()
     if arguments.left_out:
         left_out = FAMILIES[family(arguments.noise)]
-    kinds = tuple(kind for kind in KINDS if kind not in left_out)
-    asked = AuditSettings(seed=arguments.seed, kinds=kinds, device=arguments.device, explained=0)
+    kinds, tested = (tuple(k for k in of if k not in left_out) for of in (KINDS, TESTED))
+    asked = AuditSettings(
+        seed=arguments.seed, kinds=kinds, tested=tested, device=arguments.device, explained=0
+    )
     if arguments.views:
         asked = dataclasses.replace(asked, views=tuple(arguments.views.split(",")))
     started = time.perf_counter()
@@ -134,26 +160,29 @@ def figures(found: Audit, planted: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def run_plan(plan: str, jobs: int, out: Path, more: list[str]) -> None:
-    """Run the cells of a plan that are not there yet, some at a time, each in its own process."""
-    done = set()
-    if out.is_file():
-        lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-        done = {(r["graph"], r["noise"], r["seed"], r["left_out"]) for r in lines}
-    wanted = [
-        words
-        for words in cells(plan)
-        if (words[0], words[2], int(words[4]), "--left-out" in words) not in done
-    ]
+def run_plan(wanted: list[list[str]], arguments: argparse.Namespace) -> int:
+    """Run cells, some at a time, each in its own process; return how many failed."""
+    more = ["--out", str(arguments.out), "--device", arguments.device]
+    more += ["--views", arguments.views] if arguments.views else []
 
-    def one(words: list[str]) -> None:
-        call = [sys.executable, "-m", MODULE, *words, "--out", str(out), *more]
-        ended = subprocess.run(call, check=False, capture_output=True, text=True)
-        tail = ended.stderr.strip().splitlines()[-1:] if ended.returncode else []
-        sys.stderr.write(f"{' '.join(words)}: {ended.returncode} {' '.join(tail)}\n")
+    def one(words: list[str]) -> bool:
+        started = time.perf_counter()
+        call = [sys.executable, "-m", MODULE, *words, *more]
+        try:
+            ended = subprocess.run(
+                call, check=False, capture_output=True, text=True, timeout=arguments.timeout
+            )
+        except subprocess.TimeoutExpired:
+            said = f"given up after {arguments.timeout} s"
+        else:
+            tail = ended.stderr.strip().splitlines()[-1:] if ended.returncode else ["done"]
+            said = " ".join(tail)
+        seconds = time.perf_counter() - started
+        sys.stderr.write(f"{' '.join(words)}: {said} ({seconds:.0f} s)\n")
+        return said == "done"
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, wanted))
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        return list(pool.map(one, wanted)).count(False)
 
 
 def main() -> None:
@@ -165,8 +194,12 @@ def main() -> None:
     parser.add_argument("--left-out", action="store_true")
     parser.add_argument("--views", default="", help="views of the audit, with commas between")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--plan", choices=["small", "large"])
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--plan", choices=list(PLANS))
+    parser.add_argument("--graphs", default="", help="of the plan, with commas between; all")
+    parser.add_argument("--seeds", default="", help="likewise")
+    parser.add_argument("--list", action="store_true", help="print the cells that are wanted")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds per cell at most")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
@@ -174,9 +207,13 @@ def main() -> None:
         for table in TABLES:
             sys.stdout.write("\n".join([f"## {table.__name__}", *table(read(arguments.out)), ""]))
     elif arguments.plan:
-        more = ["--device", arguments.device]
-        more += ["--views", arguments.views] if arguments.views else []
-        run_plan(arguments.plan, arguments.jobs, arguments.out, more)
+        wanted = wanted_cells(arguments)
+        if arguments.list:
+            sys.stdout.write("".join(f"{' '.join(words)}\n" for words in wanted))
+        elif run_plan(wanted, arguments):
+            raise SystemExit(1)
+    elif arguments.graph is None:
+        parser.error("name a graph, a --plan, or ask for the --table")
     else:
         torch.set_num_threads(1)
         common.append(arguments.out, run(arguments))

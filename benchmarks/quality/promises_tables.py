@@ -50,15 +50,25 @@ def _sort(line: dict[str, Any]) -> str:
     return "kind in the pools" if line["noise"] in KINDS else "kind without a pool"
 
 
+def share_kept(line: dict[str, Any]) -> bool:
+    """Tell whether the share of wrong facts lies in the interval that was told."""
+    share = line["wrong"] / line["facts"]
+    return bool(line["wrong_share_low"] <= share <= line["wrong_share_high"])
+
+
 def promises(lines: Lines) -> Iterable[str]:
-    """Return, by graph and sort of cell, how many promise a count and how many keep it."""
-    yield "| graph | errors | cells | count promised | kept |"
-    yield "|---|---|---|---|---|"
-    for (graph, sort), cells in _groups(lines):
+    """Return, by graph and sort of cell, how many promise a count and how many keep it.
+
+    The share of wrong facts is told in the same cells.
+    """
+    yield "| graph | errors | cells | count promised | kept | share of wrong facts held |"
+    yield "|---|---|---|---|---|---|"
+    groups = [*_groups(lines), (("all", "all"), lines)]
+    for (graph, sort), cells in groups:
         said = [line for line in cells if promised(line)]
-        good = sum(kept(line) for line in said)
-        share = f"{good} of {len(said)}" if said else "–"
-        yield f"| {graph} | {sort} | {len(cells)} | {len(said)} | {share} |"
+        good = (f"{sum(map(of, said))} of {len(said)}" for of in (kept, share_kept))
+        held = " | ".join(good) if said else "– | –"
+        yield f"| {graph} | {sort} | {len(cells)} | {len(said)} | {held} |"
 
 
 def expected_and_found(lines: Lines) -> Iterable[str]:

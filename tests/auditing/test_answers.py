@@ -13,9 +13,11 @@ import torch
 from audit_samples import WRONG, graph_of, people, rows
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.answers import Learned, gather_answers
+from npugraph.auditing.judgement import judge_stored
 from npugraph.auditing.page import notes, summary
-from npugraph.auditing.recalibration import answered_share, told_priors
+from npugraph.auditing.recalibration import answered_share, learn, stored_graph, told_priors
 from npugraph.auditing.statistics.answers import random_share
+from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError
 
 QUICK = AuditSettings(recipe="random", folds=3, search=False, device="cpu", missing=10, explained=2)
@@ -164,6 +166,24 @@ def test_chances_weigh_the_answers_and_a_given_share_stands() -> None:
     assert share.value == pytest.approx((6 / 0.9) / (6 / 0.9 + 20 / 0.1))
     plain = audit(graph, QUICK)
     learned = Learned(26, 26, share)
-    assert told_priors(plain.priors, learned, QUICK).beta.value == pytest.approx(1 - share.value)
+    told = told_priors(plain.priors, 0.3, learned, QUICK)
+    assert told.beta.value == pytest.approx(1 - share.value)
     fixed = dataclasses.replace(QUICK, beta=0.9)
-    assert told_priors(plain.priors, learned, fixed) == plain.priors
+    assert told_priors(plain.priors, 0.3, learned, fixed) == plain.priors
+    # Without random answers nothing rules out errors that look like true facts.
+    priors = dataclasses.replace(plain.priors, beta=Interval(0.96, 0.94, 0.98))
+    assert told_priors(priors, 0.3, Learned(), QUICK).beta == (0.96, pytest.approx(0.7), 0.98)
+    assert told_priors(priors, 0.01, Learned(), QUICK).beta == priors.beta
+
+
+def test_answers_begin_with_probabilities_only_where_these_hold(found: Audit) -> None:
+    """Where the verdict is not ``reliable`` the order of the facts is all that is kept."""
+    rows = stored_graph(found.graph, found.crossfit)
+    stored = judge_stored(found.crossfit, found.model)
+    other = dataclasses.replace(stored, probability=np.full(len(stored.facts), 0.6))
+    ask = (rows, found.answers, found.settings)
+    plain, changed = (learn(one, *ask, trusted=False)[0] for one in (stored, other))
+    assert np.array_equal(plain.probability, changed.probability)
+    trusted = learn(other, *ask, trusted=True)[0]
+    assert not np.allclose(plain.probability, trusted.probability)
+    assert np.array_equal(found.collected.probability, plain.probability)

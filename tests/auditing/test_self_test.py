@@ -8,7 +8,7 @@ from audit_samples import anonymous, random_facts, sample
 from npugraph.auditing import Audit, AuditSettings
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.self_test import plant
-from npugraph.auditing.settings import KINDS
+from npugraph.auditing.settings import TESTED
 from npugraph.graph import TripleIndex
 
 
@@ -19,8 +19,8 @@ def test_planted_facts_are_new_distinct_and_of_every_kind() -> None:
     facts = cut.planted.facts
     assert not graph.index().contains(facts).any()
     assert len(torch.unique(facts, dim=0)) == len(facts)
-    wanted = round(0.15 * len(cut.graph) / len(KINDS))
-    assert {kind: cut.planted.kind.count(kind) for kind in KINDS} == dict.fromkeys(KINDS, wanted)
+    wanted = round(0.15 * len(cut.graph) / len(TESTED))
+    assert {kind: cut.planted.kind.count(kind) for kind in TESTED} == dict.fromkeys(TESTED, wanted)
     sizes = torch.bincount(cut.planted.fold, minlength=4)
     assert sizes.max() - sizes.min() <= 1
 

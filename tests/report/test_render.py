@@ -261,6 +261,23 @@ def test_counts_are_those_that_are_promised() -> None:
     assert "should be" not in text
 
 
+def test_the_reliability_of_the_self_test_stands_beside_the_promise() -> None:
+    curve = Reliability((ReliabilityBin(0.25, Estimate(0.5, 0.25, 0.75), 7_123),), "By planted.")
+    told = Assessment("reliable", "Because.", wrong=Estimate(41, 30, 50), reliability=curve)
+    page = render_report(dataclasses.replace(realistic_report(80, 40), assessment=told))
+    begins, ends = page.index('id="verdict"'), page.index('id="health"')
+    assert begins < page.index('id="tested-title"') < ends
+    # The truth that the demo knows has a plot of its own, with ids of its own.
+    assert page.count('id="reliability-title"') == page.count('id="tested-title"') == 1
+    text = " ".join(Page(page).text.split())
+    assert "Does the promise hold in the self-test?" in text
+    assert "7,123" in text
+    assert "By planted." in text
+    silent = dataclasses.replace(told, reliability=None)
+    page = render_report(dataclasses.replace(realistic_report(80, 40), assessment=silent))
+    assert "tested-title" not in page
+
+
 def test_a_probability_that_is_not_told_is_not_shown() -> None:
     data = realistic_report(3, 0)
     rows = tuple(dataclasses.replace(row, probability=None) for row in data.suspects)

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import first_of_each
-from npugraph.auditing.answers import Answers
+from npugraph.auditing.answers import RIGHT, WRONG, Answers
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.statistics.answers import RANDOM, UNKNOWN
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.calibration.class_priors import Interval
@@ -40,6 +41,13 @@ class Judgement:
     probability: Floats
     low: Floats
     high: Floats
+
+    def first(self, count: int) -> Judgement:
+        """Return the first facts."""
+        figures = (self.score, self.probability, self.low, self.high)
+        return Judgement(
+            self.facts[:count], self.fold[:count], *(values[:count] for values in figures)
+        )
 
 
 def weigh(crossfit: CrossFit, settings: AuditSettings) -> TruthModel:
@@ -113,14 +121,35 @@ def protected_mask(
     graph: KnowledgeGraph, answers: Answers, protected: Tensor | None
 ) -> NDArray[np.bool_]:
     """Tell which distinct facts [n] must not be suspected: those given, and those known."""
-    sizes = graph.num_entities, graph.num_relations
     given = graph.facts[:0] if protected is None else protected
-    wrong = TripleIndex(answers.wrong, *sizes).contains(given)
+    wrong = TripleIndex(answers.wrong, graph.num_entities, graph.num_relations).contains(given)
     if bool(wrong.any()):
         row = graph.with_facts(given[wrong][:1]).to_table().to_pylist()[0]
         raise DataError(
             f"The fact ({', '.join(row.values())}) is to be protected and is known to be wrong, "
             "by its label or an answer; take it out of one of the two."
         )
-    guarded = TripleIndex(torch.cat([given, answers.right]), *sizes)
-    return guarded.contains(graph.index().facts()).numpy()
+    return _among(graph, torch.cat([given, answers.right]))
+
+
+def clean_mask(
+    graph: KnowledgeGraph, answers: Answers, protected: Tensor | None
+) -> NDArray[np.bool_]:
+    """Tell which distinct facts [n] are a part believed clean, whatever the audit says of them.
+
+    They are those given, and those called right; not by somebody who chose them, or who also calls
+    facts wrong and does not say how they came up: such facts may have been looked at for being
+    suspicious.
+    """
+    origins = [RANDOM]
+    if not ((answers.drawn == UNKNOWN) & (answers.said == WRONG)).any():
+        origins.append(UNKNOWN)
+    fair = (answers.said == RIGHT) & np.isin(answers.drawn, origins)
+    given = graph.facts[:0] if protected is None else protected
+    return _among(graph, torch.cat([given, answers.facts[torch.from_numpy(fair)]]))
+
+
+def _among(graph: KnowledgeGraph, facts: Tensor) -> NDArray[np.bool_]:
+    """Tell which distinct facts of a graph [n] are among some facts [m, 3]."""
+    known = TripleIndex(facts, graph.num_entities, graph.num_relations)
+    return known.contains(graph.index().facts()).numpy()

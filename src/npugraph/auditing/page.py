@@ -68,7 +68,9 @@ def report_data(found: Findings, planted: Tensor | None = None) -> ReportData:
         health=estimated_health(found),
         suspects=_suspects(found, planted),
         missing=_missing(found),
-        reliability=None if planted is None else reliability(found, planted),
+        reliability=None
+        if planted is None or not found.verdict.reliable
+        else reliability(found, planted),
         yield_curve=_yield(found, planted),
         collection=_collection(found),
         views=tuple(
@@ -163,6 +165,20 @@ def assessment(found: Findings) -> Assessment:
         None if true is None else Estimate(*true),
         tuple(FamilyRow(**dataclasses.asdict(row)) for row in found.test.families),
         tuple(steps),
+        _tested_reliability(found) if found.verdict.reliable else None,
+    )
+
+
+def _tested_reliability(found: Findings) -> Reliability:
+    """Return the reliability curve of the self-test."""
+    bins = tuple(
+        ReliabilityBin(point.probability, Estimate(point.true, point.low, point.high), point.facts)
+        for point in found.test.curve
+    )
+    return Reliability(
+        bins,
+        f"The observed share is what the {found.test.planted:,} planted facts say: it holds if "
+        "wrong facts lie where these do.",
     )
 
 
@@ -399,7 +415,7 @@ def summary(found: Findings) -> dict[str, Any]:
             found.graph.relations.label(number): level
             for number, level in found.relation_verdicts.items()
         },
-        "self_test": dataclasses.asdict(found.test),
+        "self_test": _self_test(found),
         "recipe": found.settings.recipe,
         "folds": found.settings.folds,
         "seed": found.settings.seed,
@@ -407,7 +423,7 @@ def summary(found: Findings) -> dict[str, Any]:
         "reason": "" if told else found.verdict.why,
         **dict(zip(names, wrong, strict=True)),
         "alpha": alpha.value,
-        "wrong_end": found.wrong_end,
+        "wrong_end": found.wrong_end if found.share_told else None,
         "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
         "views": [_view_record(one) for one in found.views],
         "suspects": len(found.suspects),
@@ -426,6 +442,12 @@ def summary(found: Findings) -> dict[str, Any]:
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
     }
+
+
+def _self_test(found: Findings) -> dict[str, Any]:
+    """Return the self-test in figures; its curve is one of probabilities, where these hold."""
+    told = dataclasses.asdict(found.test)
+    return told if found.verdict.reliable else {**told, "curve": []}
 
 
 def _share_from(found: Findings) -> str:

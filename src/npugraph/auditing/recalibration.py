@@ -36,7 +36,12 @@ def stored_graph(whole: KnowledgeGraph, crossfit: CrossFit) -> KnowledgeGraph:
 
 
 def learn(
-    stored: Judgement, graph: KnowledgeGraph, answers: Answers, settings: AuditSettings
+    stored: Judgement,
+    graph: KnowledgeGraph,
+    answers: Answers,
+    settings: AuditSettings,
+    *,
+    trusted: bool,
 ) -> tuple[Judgement, Learned]:
     """Return the judgement of the collected facts, recalibrated by answers.
 
@@ -48,6 +53,8 @@ def learn(
         graph: the same facts with their columns.
         answers: what is known.
         settings: what is asked for.
+        trusted: whether the probabilities hold without answers. Otherwise the answers begin with
+            the order of the facts alone.
     """
     count = len(stored.facts) - len(answers.wrong)
     used, check = int((answers.said != UNSURE).sum()), None
@@ -55,7 +62,7 @@ def learn(
     if used >= LEAST_ANSWERS:
         facts = Predictors.of(
             stored.score,
-            probability=stored.probability,
+            probability=stored.probability if trusted else None,
             relation=stored.facts[:, 1].numpy(),
             source=source_groups(graph, settings),
         )
@@ -101,13 +108,19 @@ def answered_share(
     return Interval(*(min(max(end, least), most) for end in share)), len(wrong)
 
 
-def told_priors(priors: Priors, learned: Learned, settings: AuditSettings) -> Priors:
+def told_priors(
+    priors: Priors, most_wrong: float, learned: Learned, settings: AuditSettings
+) -> Priors:
     """Return the priors with the share of true facts that random answers tell.
 
-    A share that the user gives stands.
+    Without these its interval reaches to what no score rules out: errors that look like true facts
+    are not seen, and may be there. A share that the user gives stands.
     """
-    if learned.share is None or settings.beta is not None:
+    if settings.beta is not None:
         return priors
+    if learned.share is None:
+        value, low, high = priors.beta
+        return replace(priors, beta=Interval(value, min(low, 1 - most_wrong), high))
     value, low, high = learned.share
     return replace(
         priors, beta=Interval(1 - value, 1 - high, 1 - low), identifiable=True, reason=""

@@ -20,11 +20,12 @@ from npugraph.auditing.issues import Issues
 from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
+from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import ColumnEffect
 from npugraph.auditing.statistics.contribution import Contribution, contributions
 from npugraph.auditing.statistics.evidence import TruthModel
-from npugraph.auditing.statistics.review_lists import find_missing_facts, find_suspect_facts
+from npugraph.auditing.statistics.review_lists import find_missing_facts
 from npugraph.auditing.statistics.self_test import SelfTest
 from npugraph.auditing.statistics.verdict import (
     Level,
@@ -102,11 +103,11 @@ class Findings:
     @cached_property
     def verdict(self) -> Verdict:
         """What may be said of the suspects."""
-        first = self._find_suspects(budget=self.settings.budget)
+        level = self.settings.thresholds.level
         return judge_trust(
             self.test,
             self.model,
-            self._wrong_among(first),
+            wrong_among(self.collected, self._promised_rows, level),
             answered=self.learned.carries,
             refuted=self.learned.refutes,
             thresholds=self.settings.thresholds,
@@ -143,7 +144,9 @@ class Findings:
     @cached_property
     def expected_wrong(self) -> Interval | None:
         """How many suspects should be wrong; None where nothing is promised."""
-        return self._wrong_among(self.suspect_rows) if self.verdict.reliable else None
+        if not self.verdict.reliable:
+            return None
+        return wrong_among(self.collected, self.suspect_rows, self.settings.thresholds.level)
 
     @cached_property
     def expected_true(self) -> Interval | None:
@@ -155,11 +158,6 @@ class Findings:
             end[self.missing_rows] for end in (judged.probability, judged.low, judged.high)
         )
         return count_interval(value, low, high, level)
-
-    def _wrong_among(self, rows: Ints) -> Interval:
-        judged = self.collected
-        value, low, high = (1 - end[rows] for end in (judged.probability, judged.high, judged.low))
-        return count_interval(value, low, high, self.settings.thresholds.level)
 
     @cached_property
     def suspects(self) -> pa.Table:
@@ -255,10 +253,18 @@ class Findings:
 
         Where probabilities hold, they end where a fact is as probable as any.
         """
-        rows = self._find_suspects(budget=self.settings.budget)
-        if not self.verdict.reliable:
-            return rows
-        return rows[self.collected.probability[rows] < self.priors.beta.value]
+        if self.verdict.reliable:
+            return self._promised_rows
+        judged = self.collected
+        return find_suspects(
+            judged, self.protected, judged.probability, budget=self.settings.budget
+        )
+
+    @cached_property
+    def _promised_rows(self) -> Ints:
+        """The same, if probabilities hold."""
+        share = self.priors.beta.value
+        return promised_suspects(self.collected, self.protected, share, self.settings.budget)
 
     @cached_property
     def quarantine_rows(self) -> Ints:
@@ -267,9 +273,10 @@ class Findings:
             return np.zeros(0, dtype=np.int64)
         relation = self.collected.facts[:, 1]
         rare = torch.bincount(relation)[relation] < self.settings.thresholds.rare_facts
-        return self._find_suspects(
-            self.collected.high,
+        return find_suspects(
+            self.collected,
             self.protected | rare.numpy(),
+            self.collected.high,
             target_precision=self.settings.target_precision,
         )
 
@@ -302,22 +309,6 @@ class Findings:
             self.verdict.reliable
             and self.test.corrected >= self.settings.thresholds.least_corrected
         )
-
-    def _find_suspects(
-        self,
-        probability: Floats | None = None,
-        protected: NDArray[np.bool_] | None = None,
-        **limits: Any,
-    ) -> Ints:
-        listed = find_suspect_facts(
-            _numbered(len(self.collected.facts)),
-            self.collected.probability if probability is None else probability,
-            score=self.collected.score,
-            protected=self.protected if protected is None else protected,
-            **limits,
-        )
-        rows: Ints = listed["row"].to_numpy().copy()
-        return rows
 
     def _list(self, judged: Judgement, rows: Ints, reliable: bool) -> pa.Table:
         """Return some judged facts with the columns of a list."""

@@ -17,10 +17,17 @@ from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
-from npugraph.auditing.judgement import judge_missing, judge_stored, protected_mask, weigh
+from npugraph.auditing.judgement import (
+    clean_mask,
+    judge_missing,
+    judge_stored,
+    protected_mask,
+    weigh,
+)
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
 from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
+from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors
 from npugraph.auditing.result import LISTED, Findings
 from npugraph.auditing.self_test import plant, self_test
@@ -122,11 +129,12 @@ def audit(
     crossfit = judge_out_of_fold(folds, views, asked, known.wrong)
     say("weighing", {})
     model = weigh(crossfit, asked)
-    test = self_test(crossfit, model, asked)
+    test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
     rows = stored_graph(whole, crossfit)
     stored, effects = judge_columns(judge_stored(crossfit, model), rows, asked)
-    collected, learned = learn(stored, rows, known, asked)
+    trusted = before_answers(stored, mask, test, model, asked).reliable
+    collected, learned = learn(stored, rows, known, asked, trusted=trusted)
     return Audit(
         graph=whole,
         name=whole.name or whole.source or "graph",
@@ -135,7 +143,7 @@ def audit(
         crossfit=crossfit,
         model=model,
         test=test,
-        priors=told_priors(model.priors, learned, asked),
+        priors=told_priors(model.priors, test.most_wrong, learned, asked),
         collected=collected,
         proposed=proposed,
         protected=mask,

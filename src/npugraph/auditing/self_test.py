@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import first_of_each
@@ -17,7 +19,7 @@ from npugraph.auditing.folds import Folds, Planted
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.evidence import TruthModel
-from npugraph.auditing.statistics.self_test import SelfTest, run_self_test
+from npugraph.auditing.statistics.self_test import SelfTest, check_clean, run_self_test
 from npugraph.data.corrupt import FAMILIES, HEAD, TAIL, draw_pool
 from npugraph.data.corrupt.draw import facts_of_few_heads
 from npugraph.data.corrupt.replace import draw_ends
@@ -62,8 +64,13 @@ def per_kind(count: int, settings: AuditSettings) -> int:
     return min(round(share), settings.thresholds.most_planted)
 
 
-def self_test(crossfit: CrossFit, model: TruthModel, settings: AuditSettings) -> SelfTest:
-    """Judge the planted facts, each family by what the pools of the others taught."""
+def self_test(
+    crossfit: CrossFit, model: TruthModel, clean: NDArray[np.bool_], settings: AuditSettings
+) -> SelfTest:
+    """Judge the planted facts, each family by what the pools of the others taught.
+
+    ``clean`` says which collected facts [n] are believed to be right.
+    """
     found = run_self_test(
         model,
         crossfit.collected.arrays(),
@@ -73,7 +80,12 @@ def self_test(crossfit: CrossFit, model: TruthModel, settings: AuditSettings) ->
         thresholds=settings.thresholds,
         seed=settings.seed,
     )
-    return replace(found, corrected=corrected_share(crossfit, settings))
+    probability, _, high = model.probability(model.stack.collected, collected=True)
+    return replace(
+        found,
+        corrected=corrected_share(crossfit, settings),
+        clean=check_clean(probability, high, clean, settings.thresholds),
+    )
 
 
 @torch.no_grad()

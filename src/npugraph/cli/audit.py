@@ -63,6 +63,14 @@ AlphaOption = Annotated[
     typer.Option(help="Share of true facts among those not stored.", show_default=False),
 ]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, ...; auto takes a GPU.")]
+MissingOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Missing facts to list at most. Default: those of which half should be true.",
+        min=0,
+        show_default=False,
+    ),
+]
 AuditSeedOption = Annotated[
     int | None, typer.Option(help="Every random draw follows from it.", min=0)
 ]
@@ -110,6 +118,7 @@ def audit(
     views: ViewsOption = None,
     budget: BudgetOption = None,
     target_precision: PrecisionOption = None,
+    missing: MissingOption = None,
     protect: ProtectOption = None,
     answers: AnswersOption = None,
     types: TypesOption = None,
@@ -147,6 +156,7 @@ def audit(
         "views": views,
         "budget": budget,
         "target_precision": target_precision,
+        "missing": missing,
         "evidence": None if evidence is None else tuple(evidence),
         "source": source,
         "beta": beta,

@@ -36,11 +36,11 @@ class _Frame:
         return "M" + "L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in points)
 
 
-def reliability_chart(reliability: Reliability) -> Markup:
+def reliability_chart(reliability: Reliability, name: str = "reliability") -> Markup:
     """Draw predicted probability (x) against the observed share of true facts (y), both 0..1.
 
     Points on the dashed diagonal are right on average; whiskers are 90% intervals; the area of a
-    point grows with the number of facts in its bin.
+    point grows with the number of facts in its bin. ``name`` tells two such plots of a page apart.
     """
     frame = _Frame(1.0, 1.0)
     ticks = [i / 4 for i in range(5)]
@@ -60,9 +60,7 @@ def reliability_chart(reliability: Reliability) -> Markup:
             f'<circle class="dot" cx="{x:.1f}" cy="{frame.y(observed.value):.1f}" '
             f'r="{radius:.1f}"/>'
         )
-    return _svg(
-        "reliability", "Reliability of the probabilities", _describe_reliability(reliability), parts
-    )
+    return _svg(name, "Reliability of the probabilities", _describe_reliability(reliability), parts)
 
 
 def yield_chart(points: Sequence[YieldPoint], wrong_share: float | None) -> Markup:

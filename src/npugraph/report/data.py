@@ -290,6 +290,7 @@ class Assessment:
         true: how many missing facts should be true, likewise.
         families: the self-test, by family.
         next: commands to go on with, each with what it does.
+        reliability: the curve of the self-test, or None where there are no probabilities.
     """
 
     level: str
@@ -301,6 +302,7 @@ class Assessment:
     true: Estimate | None = None
     families: tuple[FamilyRow, ...] = ()
     next: tuple[tuple[str, str], ...] = ()
+    reliability: Reliability | None = None
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def render_report(data: ReportData) -> str:
     """
     style, script = _asset("style.css"), _asset("script.js")
     share = None if data.health.wrong is None else data.health.wrong.value
+    tested = data.assessment and data.assessment.reliability
     template = _environment().get_template("template.html.j2")
     page: str = template.render(
         data=data,
@@ -95,6 +96,7 @@ def render_report(data: ReportData) -> str:
         headline_scale=_share_scale([data.health.wrong]),
         coefficient_scale=_coefficient_scale(data.collection),
         reliability_chart=data.reliability and charts.reliability_chart(data.reliability),
+        tested_chart=tested and charts.reliability_chart(tested, "tested"),
         yield_chart=data.yield_curve and charts.yield_chart(data.yield_curve, share),
         wrong_share=share,
     )

@@ -7,37 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npugraph.auditing.statistics.evidence import FactArrays, fit_truth_model
+from npugraph.auditing.statistics.evidence import fit_truth_model
 from npugraph.auditing.statistics.low_end import LowEnd
+from npugraph.auditing.statistics.self_test import CleanTest, SelfTest, run_self_test
 from npugraph.auditing.statistics.verdict import (
     CANNOT_JUDGE,
     ORDER,
     RELIABLE,
-    SelfTest,
     count_interval,
     judge_relations,
     judge_trust,
-    run_self_test,
 )
 from npugraph.calibration.class_priors import Interval
-
-FAMILIES = {"arbitrary": ("random",), "plausible": ("typed",)}
-CENTRES = {"true": (6.0, 6.0), "random": (0.0, 0.0), "typed": (3.0, 0.0)}
-
-
-def draw(kinds: np.ndarray, rng: np.random.Generator, spread: float = 1.0) -> FactArrays:
-    features = spread * rng.normal(size=(len(kinds), 2)) + np.array([CENTRES[k] for k in kinds])
-    fold, relation = (rng.integers(0, size, len(kinds)) for size in (2, 3))
-    return FactArrays(features, fold, relation, features.mean(1))
-
-
-def made(wrong: float, spread: float = 1.0) -> tuple[FactArrays, np.ndarray, dict, dict]:
-    rng = np.random.default_rng(0)
-    false = rng.random(3000) < wrong
-    collected = draw(np.where(false, "random", "true"), rng, spread)
-    pools = {kind: draw(np.repeat(kind, 3000), rng, spread) for kind in ("random", "typed")}
-    planted = {kind: draw(np.repeat(kind, 40), rng, spread) for kind in ("random", "typed")}
-    return collected, false, pools, planted
+from verdict_samples import FAMILIES, made
 
 
 def promise_of(model, rows: np.ndarray) -> Interval:
@@ -68,6 +50,16 @@ def test_a_count_is_promised_and_kept_where_wrong_facts_are_plain() -> None:
     assert promise.low <= wrong[first].sum() <= promise.high
 
 
+def test_a_clean_part_that_is_called_right_is_told_with_the_promise() -> None:
+    collected, _, pools, planted = made(0.05)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    told = replace(test, clean=CleanTest(200, 1, 1.5, False))
+    verdict = judge_trust(told, model, Interval(90.0, 80.0, 100.0))
+    assert verdict.level == RELIABLE
+    assert verdict.why.endswith("right 1 would be called wrong, where 1.5 should be.")
+
+
 def test_nothing_is_promised_where_nothing_is_wrong() -> None:
     collected, _, pools, planted = made(0.0)
     model = fit_truth_model(collected, pools)
@@ -94,6 +86,12 @@ def test_a_graph_that_tells_nothing_cannot_be_judged() -> None:
         (SelfTest((), 100, 0.8), (0.05, 0.05), (90, 80, 100), "Too many stored facts"),
         (SelfTest((), 100, 0.99, 0.2), (0.05, 0.05), (90, 80, 100), "do not lie"),
         (SelfTest((), 100, 0.99), (0.05, 0.01), (90, 80, 100), "well known"),
+        (
+            SelfTest((), 100, 0.99, clean=CleanTest(200, 12, 1.5, True)),
+            (0.05, 0.05),
+            (90, 80, 100),
+            "Of the 200 facts that are known to be right 12 would be called wrong",
+        ),
         (SelfTest((), 100, 0.99), (0.05, 0.05), (60, 30, 100), "too wide"),
     ],
 )

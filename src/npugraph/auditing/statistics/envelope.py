@@ -54,4 +54,3 @@ def most_wrong(
     table = np.column_stack([np.append(each, 1.0) for each in least])
     found = linprog(-np.ones(len(least)), A_ub=table, b_ub=np.append(most, 1.0))
     return float(min(-found.fun, 1.0))
-

@@ -50,7 +50,7 @@ class NoiseProfile:
 
     share: dict[str, float]
     weight: dict[str, float]
-    equations: Floats = field(default_factory=lambda: np.zeros((0, 1)))
+    equations: Floats = field(default_factory=lambda: np.zeros((0, 1)), compare=False, repr=False)
 
     @classmethod
     def solve(cls, kinds: Sequence[str], equations: Floats, ridge: float) -> NoiseProfile:

@@ -1,0 +1,117 @@
+"""What is shown follows the verdict; suspects, their count, and the part believed clean."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from audit_samples import WRONG, graph_of, people, rows
+from npugraph.auditing import Audit
+from npugraph.auditing.answers import gather_answers
+from npugraph.auditing.judgement import Judgement, clean_mask
+from npugraph.auditing.page import assessment, report_data, summary
+from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
+
+COUNTED = ("expected_wrong", "expected_true", "wrong_share", "missing_share")
+
+
+def judged(probability: list[float]) -> Judgement:
+    chance = np.array(probability)
+    count = len(chance)
+    facts = torch.zeros((count, 3), dtype=torch.int64)
+    low, high = np.maximum(chance - 0.05, 0), np.minimum(chance + 0.05, 1)
+    return Judgement(facts, np.zeros(count, np.int64), -np.arange(count) / 9, chance, low, high)
+
+
+def test_suspects_end_at_the_share_of_true_facts() -> None:
+    found = judged([0.99, 0.2, 0.9, 0.2, 0.96, 0.1])
+    nobody = np.zeros(6, dtype=bool)
+    # Of two that are equally probable the one of the lower score comes first.
+    assert promised_suspects(found, nobody, 0.95, 10).tolist() == [5, 3, 1, 2]
+    assert promised_suspects(found, nobody, 0.95, 2).tolist() == [5, 3]
+    assert find_suspects(found, nobody, found.probability, budget=5).tolist() == [5, 3, 1, 2, 4]
+    assert promised_suspects(found, np.arange(6) == 5, 0.95, 2).tolist() == [3, 1]
+
+
+def test_the_count_allows_for_the_share_and_for_chance() -> None:
+    found = judged([0.1] * 100)
+    value, low, high = wrong_among(found, np.arange(100), 0.9)
+    assert value == pytest.approx(90)
+    # 85 and 95 by the ends of the probabilities, and what a count differs from these by.
+    assert low < 82
+    assert high > 96
+
+
+def test_nothing_is_counted_where_nothing_is_promised(silent: Audit) -> None:
+    assert not silent.verdict.reliable
+    told = summary(silent)
+    for name in COUNTED:
+        assert {told[key] for key in (name, f"{name}_low", f"{name}_high")} == {None}
+    assert told["identifiable"] is False
+    assert told["wrong_end"] is None
+    assert told["self_test"]["curve"] == []
+    assert told["quarantined"] == 0
+    for name in ("probability", "low", "high"):
+        for table in (silent.suspects, silent.missing, silent.posterior):
+            assert table[name].null_count == len(table)
+    assert silent.suspects["by"].null_count == len(silent.suspects)
+    # The list runs to the budget, in the order of the score.
+    assert len(silent.suspects) == silent.settings.budget
+    page = report_data(silent)
+    assert assessment(silent).reliability is None
+    assert page.yield_curve == ()
+    assert page.health.wrong is None
+
+
+def test_the_promise_is_that_of_the_facts_that_are_listed(done: Audit) -> None:
+    told = summary(done)
+    rows = done.suspect_rows
+    assert (done.collected.probability[rows] < done.priors.beta.value).all()
+    level = done.settings.thresholds.level
+    assert done.expected_wrong == wrong_among(done.collected, rows, level)
+    assert told["expected_wrong_low"] <= told["expected_wrong"] <= told["expected_wrong_high"]
+    curve = assessment(done).reliability
+    assert curve is not None
+    assert sum(point.count for point in curve.bins) == len(done.collected.facts)
+    # Errors that look like true facts are not seen: the share may be as large as they allow.
+    assert told["wrong_share_high"] >= done.test.most_wrong - 1e-9
+
+
+def test_a_part_is_clean_by_protection_and_by_answers_that_were_not_chosen() -> None:
+    graph = graph_of(people(36))
+    names = ("head", "relation", "tail")
+
+    def said(places: range, answer: str, drawn: str) -> list[dict[str, str]]:
+        return [
+            {**dict(zip(names, people(36)[place], strict=True)), "answer": answer, "drawn": drawn}
+            for place in places
+        ]
+
+    given = said(range(5), "true", "random") + said(range(5, 9), "true", "chosen")
+    given += said(range(9, 12), "true", "")
+    protected = graph.facts[20:22]
+
+    def clean(answers: list[dict[str, str]]) -> int:
+        return int(clean_mask(graph, gather_answers(graph, answers), protected).sum())
+
+    assert clean(given) == 5 + 3 + 2
+    # Who calls some facts wrong, and does not say how they came up, may have looked at suspects.
+    assert clean([*given, *said(range(12, 13), "wrong", "")]) == 5 + 2
+    assert clean([*given, *said(range(12, 13), "wrong", "random")]) == 5 + 3 + 2
+
+
+def test_a_protected_part_is_tested_and_told() -> None:
+    from npugraph.auditing import AuditSettings, audit
+
+    quick = AuditSettings(recipe="random", folds=2, search=False, device="cpu", missing=0)
+    graph = graph_of(rows())
+    plain = audit(graph, dataclasses.replace(quick, self_test=0.2))
+    assert plain.test.clean is None
+    right = graph.encode(graph_of(people(36)).to_table())
+    found = audit(graph, dataclasses.replace(quick, self_test=0.2), protected=right)
+    assert found.test.clean is not None
+    assert found.test.clean.facts == len(graph.index()) - len(WRONG)
+    assert summary(found)["self_test"]["clean"]["facts"] == found.test.clean.facts
