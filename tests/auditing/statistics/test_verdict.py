@@ -57,7 +57,7 @@ def test_a_clean_part_that_is_called_right_is_told_with_the_promise() -> None:
     told = replace(test, clean=CleanTest(200, 1, 1.5, False))
     verdict = judge_trust(told, model, Interval(90.0, 80.0, 100.0))
     assert verdict.level == RELIABLE
-    assert verdict.why.endswith("right 1 would be called wrong, where 1.5 should be.")
+    assert verdict.why.endswith("1 would be called wrong (about 1.5 by the probabilities).")
 
 
 def test_nothing_is_promised_where_nothing_is_wrong() -> None:

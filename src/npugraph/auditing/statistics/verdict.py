@@ -122,7 +122,7 @@ def _of_clean(clean: CleanTest) -> str:
     """Say how many facts of the clean part are called wrong."""
     return (
         f"Of the {clean.facts:,} facts that are known to be right {clean.called_wrong:,} would be "
-        f"called wrong, where {clean.expected:,.1f} should be"
+        f"called wrong (about {clean.expected:,.1f} by the probabilities)"
     )
 
 
