@@ -23,7 +23,7 @@ from npugraph.data.perturb import Truth
 from npugraph.errors import NpugraphError
 
 QUICK = ("--set", "d=8", "--set", "epochs=2", "--set", "search=false", "--device", "cpu")
-SMALL = (*QUICK, "--folds", "2", "--budget", "12", "--set", "missing=20", "--set", "explained=3")
+SMALL = (*QUICK, "--folds", "2", "--budget", "12", "--missing", "20", "--set", "explained=3")
 
 
 def call(*words: object) -> Result:
@@ -83,7 +83,7 @@ def test_what_is_said(audited: tuple[Path, Result]) -> None:
     assert "1 of the 2 facts to protect are not in the graph" in done.stderr
     assert "plan: 198 facts, judged by entity vectors (embedding); 2 trainings" in done.stderr
     assert "note: 4 repeated facts." in done.stderr
-    assert done.stdout.startswith("Verdict: order. Only 5 facts could be planted")
+    assert done.stdout.startswith("Verdict: order. Only 8 facts could be planted")
     assert "facts are wrong (90%" not in done.stdout
     assert "suspects.tsv: 12 facts to review; how many of them are wrong cannot be" in done.stdout
     assert "missing.tsv: 20 facts that are not stored" in done.stdout
@@ -249,6 +249,11 @@ def test_settings_and_thresholds_are_shown() -> None:
     done = npugraph("audit", "--show-settings", "--json", "--set", "folds=3", "--set", "widest=0.2")
     shown = json.loads(done.stdout)
     assert shown["settings"]["folds"] == 3
+    assert shown["settings"]["missing"] is None
+    # An option wins over --set.
+    both = ("--missing", "7", "--set", "missing=5")
+    done = npugraph("audit", "--show-settings", "--json", *both)
+    assert json.loads(done.stdout)["settings"]["missing"] == 7
     assert shown["thresholds"]["widest"] == 0.2
     text = npugraph("audit", "--show-settings").stdout
     assert "one_ended" in text
