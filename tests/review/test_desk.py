@@ -154,7 +154,7 @@ def test_learning_mends_probabilities_that_do_not_hold(tmp_path: Path) -> None:
         judge(desk, sample, "ann", 200)
         desk.settle()
         assert desk.progress("ann").learned >= 100
-        judged = desk._judged
+        judged = desk.judged
     stored = slice(0, 2000)
     found = 1 - judged.probability[stored].mean()
     assert found == pytest.approx(sample.wrong[stored].mean(), abs=0.05)

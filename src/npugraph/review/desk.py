@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from npugraph.arrays import Floats, Ints
+from npugraph.arrays import Ints
 from npugraph.errors import DataError
-from npugraph.names import percent
-from npugraph.review.cards import Card, Name, Neighbour, Why
+from npugraph.review.cards import Card
 from npugraph.review.estimate import Draw, frozen_design
 from npugraph.review.evidence import Evidences
 from npugraph.review.learning import Judged, Learner
-from npugraph.review.material import Bools, Material
-from npugraph.review.queue import Selector, even_numbers, grouped
+from npugraph.review.material import Material
+from npugraph.review.progress import progress_now, share_now
+from npugraph.review.queue import Selector
 from npugraph.review.records import (
     Agreement,
     AnswerIn,
@@ -27,7 +26,6 @@ from npugraph.review.records import (
     Facet,
     Facets,
     Filters,
-    Group,
     Grouping,
     Order,
     Page,
@@ -36,28 +34,16 @@ from npugraph.review.records import (
     Saved,
     Share,
 )
+from npugraph.review.serving import Serving
+from npugraph.review.showing import Showing, in_order
 from npugraph.review.store import FILE, Answer, NewAnswer, Store, answers_table
-from npugraph.review.tally import DISPUTE, KNOWN, OPEN, RIGHT, STATES, UNSURE, WRONG, Tally
+from npugraph.review.tally import KNOWN, Tally
 from npugraph.settings import as_settings
 
-# Seconds for which a fact that was served to one reviewer is not served to another.
-HELD = 900.0
-# Facts of a page, and of a preview.
+# Facts of a page at most, and of a preview.
 MOST_ON_PAGE, PREVIEWED = 500, 10
 # Facts that one bulk answer may touch.
 MOST_AT_ONCE = 10_000
-# Neighbours of each end of a fact that a card shows.
-NEIGHBOURS = 8
-
-
-@dataclass(frozen=True)
-class _Served:
-    """A fact that a reviewer has before them."""
-
-    number: int
-    why: Why
-    blind: bool
-    until: float
 
 
 class Desk:
@@ -65,26 +51,27 @@ class Desk:
 
     def __init__(self, material: Material, store: Store, settings: DeskSettings) -> None:
         """Take an opened audit and its store; use :meth:`open`."""
-        self.material = material
-        self.store = store
+        self.material, self.store = material, store
+        # What is drawn must not change once somebody has answered.
         seed = int(store.begin("seed", str(settings.seed)))
-        self.settings = replace(settings, seed=seed)
-        self._budget = settings.budget or int(
-            material.record.get("settings", {}).get("budget") or 100
-        )
+        self.settings = settings = replace(settings, seed=seed)
+        asked = material.record.get("settings", {})
+        self._budget = settings.budget or int(asked.get("budget") or 100)
         self._lock = threading.RLock()
         self._tally = Tally(material)
         suspects = max(int(material.record.get("suspects") or 0), self._budget)
         self._selector = Selector(material, self._tally, suspects)
         self._learner = Learner(material, budget=self._budget, seed=seed)
-        self._judged = Judged.of_audit(material)
-        self._version, self._learned_at, self._skips = 0, 0, 0
         self._learning: threading.Thread | None = None
+        self._learned_at = 0
+        self._judged = Judged.of_audit(material)
+        # Made now, so that no page waits for it.
+        self._judged.order(settings.order)
         self._draw = self._make_draw()
-        self._second = even_numbers(material, seed, "agreement")
-        self._served: dict[str, _Served] = {}
+        self._serving = Serving(material, self._tally, self._selector, self._draw, settings)
+        self._showing = Showing(material, self._tally, self._selector, self._serving)
         self._evidence = Evidences(material)
-        self._seen = -1
+        self._seen, self._skips = -1, 0
         self._sync()
 
     def _make_draw(self) -> Draw:
@@ -98,8 +85,8 @@ class Desk:
         cls, folder: str | Path, settings: DeskSettings | dict[str, object] | None = None
     ) -> Desk:
         """Open the folder of an audit; its answers are in ``answers.sqlite`` there."""
-        material = Material.open(folder)
         asked = as_settings(DeskSettings, settings)
+        material = Material.open(folder)
         return cls(material, Store.open(material.folder / FILE), asked)
 
     def close(self) -> None:
@@ -121,46 +108,37 @@ class Desk:
         if version == self._seen:
             return
         self._seen = version
-        for row in self.store.since(self._tally.last):
-            self._tally.add(row)
+        self._count(self.store.since(self._tally.last))
         for place, reviewer, fact in self.store.skips(self._skips):
             self._skips = place
-            number = self.material.number(fact)
-            if number >= 0:
-                self._tally.skipped.setdefault(reviewer, set()).add(number)
+            self._tally.skip(reviewer, self.material.number(fact))
+
+    def _count(self, rows: Iterable[Answer]) -> tuple[int, ...]:
+        """Count rows of the store; return the numbers of their facts."""
+        numbers = tuple(self._tally.add(row) for row in rows)
         self._learn_when_due()
+        return numbers
 
     def answer(self, reviewer: str, number: int, given: AnswerIn) -> Saved:
         """Keep an answer; it is safe on the disk when this returns."""
         self._check(number)
         with self._lock:
             self._sync()
-            served = self._served.get(reviewer)
-            mine = served if served is not None and served.number == number else None
-            drawn = mine is not None and mine.why == "random"
-            # A dispute about a drawn fact stays one about a drawn fact.
-            drawn = drawn or any(
-                row.drawn == "random" for row in self._tally.by_fact.get(number, {}).values()
-            )
-            new = self._new(reviewer, number, given, drawn)
             known = self.store.find(given.key)
+            new = self._new(reviewer, number, given)
             if known is not None:
                 return self._repeated(known, new)
             saved = self.store.add(new)
             self._count([saved])
-            if mine is not None:
-                del self._served[reviewer]
-            self._learn_when_due()
+            self._serving.release(reviewer, number)
             return Saved((saved,), (number,))
 
-    def _new(self, reviewer: str, number: int, given: AnswerIn, drawn: bool) -> NewAnswer:
+    def _new(self, reviewer: str, number: int, given: AnswerIn) -> NewAnswer:
+        """Return an answer as it is kept: with the fact, and what the model said of it."""
         head, relation, tail = self.material.names(number)
-        probability = self._probability(number)[0]
-        fact = {"new_head": head, "new_relation": relation, "new_tail": tail}
-        # A part that stays as it is need not be said.
-        changed = {
-            n: v if (v := getattr(given, n)) and v != old else None for n, old in fact.items()
-        }
+        served = self._serving.of(reviewer, number)
+        # A second answer on a drawn fact is one on a drawn fact.
+        drawn = number in self._tally.drawn or (served is not None and served.why == "random")
         return NewAnswer(
             key=given.key,
             head=head,
@@ -169,27 +147,24 @@ class Desk:
             stored=bool(self.material.stored[number]),
             answer=given.answer,
             reviewer=reviewer,
+            # A part that stays as it is need not be said.
+            new_head=given.new_head if given.new_head != head else None,
+            new_relation=given.new_relation if given.new_relation != relation else None,
+            new_tail=given.new_tail if given.new_tail != tail else None,
             confidence=given.confidence,
-            probability=probability,
+            probability=self._judged.shown(number)[0],
             drawn="random" if drawn else "chosen",
             note=given.note,
-            **changed,
         )
 
     def _repeated(self, known: Answer, new: NewAnswer) -> Saved:
-        same = (known.reviewer, known.fact, known.answer) == (
-            new.reviewer,
-            (new.head, new.relation, new.tail),
-            new.answer,
-        )
-        if not same:
+        """Return what is kept under a key that was sent again."""
+        fact = (new.head, new.relation, new.tail)
+        if (known.reviewer, known.fact, known.answer) != (new.reviewer, fact, new.answer):
             raise DataError(
                 f"The key {new.key!r} belongs to another answer; make a new one for every answer."
             )
         return Saved((known,), (self.material.number(known.fact),), repeated=True)
-
-    def _count(self, rows: Sequence[Answer]) -> list[int]:
-        return [self._tally.add(row) for row in rows]
 
     def skip(self, reviewer: str, number: int) -> None:
         """Put a fact aside for this reviewer; others may still get it."""
@@ -197,28 +172,34 @@ class Desk:
         with self._lock:
             self._sync()
             self.store.skip(reviewer, self.material.names(number))
-            self._tally.skipped.setdefault(reviewer, set()).add(number)
-            if reviewer in self._served and self._served[reviewer].number == number:
-                del self._served[reviewer]
+            self._tally.skip(reviewer, number)
+            self._serving.release(reviewer, number)
 
     def undo(self, reviewer: str, key: str) -> Saved | None:
-        """Take back what a reviewer said last; None where there is nothing."""
+        """Take back what a reviewer said last, one answer or a bulk; None where there is nothing.
+
+        Args:
+            reviewer: whose answer.
+            key: new for every undo; sent again, it changes nothing.
+        """
         with self._lock:
             self._sync()
             undone = self.store.undo(reviewer, key)
-            numbers = self._count(self.store.since(self._tally.last))
+            self._count(self.store.since(self._tally.last))
             if not undone:
                 return None
-            self._served.pop(reviewer, None)
-            return Saved(tuple(undone), tuple(numbers))
+            self._serving.release(reviewer)
+            numbers = tuple(self.material.number(row.fact) for row in undone)
+            return Saved(tuple(undone), numbers)
 
     def preview(self, reviewer: str, filters: Filters) -> Preview:
         """Tell what answering all facts of some filters would touch."""
         with self._lock:
             self._sync()
             rows, left = self._in_bulk(reviewer, filters)
-            cards = tuple(self._card(int(number), reviewer) for number in rows[:PREVIEWED])
-            return Preview(len(rows), left, cards)
+            first = rows[:PREVIEWED].tolist()
+            cards = (self._showing.card(number, reviewer, self._judged) for number in first)
+            return Preview(len(rows), left, tuple(cards))
 
     def answer_all(
         self, reviewer: str, filters: Filters, given: AnswerIn, count: int | None = None
@@ -237,10 +218,11 @@ class Desk:
             raise DataError("Facts are corrected one by one, not many at once.")
         with self._lock:
             self._sync()
+            known = self.store.batch(reviewer, given.key)
+            if known:
+                numbers = tuple(self.material.number(row.fact) for row in known)
+                return Saved(tuple(known), numbers, repeated=True)
             rows, _ = self._in_bulk(reviewer, filters)
-            known = self.store.find(f"{given.key}/0")
-            if known is not None:
-                return Saved((known,), (self.material.number(known.fact),), repeated=True)
             if count is not None and count != len(rows):
                 raise DataError(
                     f"By now {len(rows):,} facts would be answered, not {count:,}; look at the "
@@ -253,63 +235,55 @@ class Desk:
                 )
             new = []
             for place, number in enumerate(rows.tolist()):
-                one = replace(given, key=f"{given.key}/{place}")
-                new.append(replace(self._new(reviewer, number, one, False), batch=given.key))
+                one = self._new(reviewer, number, replace(given, key=f"{given.key}/{place}"))
+                new.append(replace(one, batch=given.key))
             saved = self.store.add_all(new)
-            self._count(saved)
-            self._learn_when_due()
-            return Saved(tuple(saved), tuple(rows.tolist()))
+            return Saved(tuple(saved), self._count(saved))
 
     def _in_bulk(self, reviewer: str, filters: Filters) -> tuple[Ints, int]:
+        """Return the facts that a bulk answer would touch, and how many it would leave."""
         passing = self._selector.mask(filters, self._judged, reviewer)
-        rows = self._ordered(passing, self.settings.order)
-        mine = np.zeros(len(self.material), dtype=bool)
-        mine[np.array(self._tally.mine(reviewer), dtype=np.int64)] = True
-        mine |= self._tally.state == KNOWN
-        return rows[~mine[rows]], int(mine[rows].sum())
+        done = self._tally.state == KNOWN
+        done[self._tally.mine(reviewer)] = True
+        rows = in_order(self._judged, passing & ~done, self.settings.order)
+        return rows, int((passing & done).sum())
 
     # Learning.
 
     def _learn_when_due(self) -> None:
         every = self.settings.learn_every
-        if self._tally.sure // every == self._learned_at // every or self._learning is not None:
+        if self._learning is not None or self._tally.sure // every == self._learned_at // every:
             return
         self._learned_at = self._tally.sure
-        said, random = self._tally.said(), self._is_random()
-        self._learning = threading.Thread(target=self._learn, args=(said, random), daemon=True)
+        rows = self._tally.settled()
+        reached = self._draw.reached(self._tally.drawn_facts())
+        random = (self._draw.place[rows] >= 0) & (self._draw.place[rows] < reached)
+        said = self._tally.said(rows)
+        self._learning = threading.Thread(
+            target=self._learn, args=(rows, said == 1, random), daemon=True
+        )
         self._learning.start()
 
-    def _learn(self, said: Floats, random: Bools) -> None:
-        judged = self._learner.learn(said, random)
-        # The orders are made here, so that no page waits for them.
+    def _learn(self, rows: Ints, wrong: Ints, random: Ints) -> None:
+        judged = self._learner.learn(rows, wrong.astype(bool), random.astype(bool))
+        # The order is made here, so that no page waits for it.
         judged.order(self.settings.order)
         with self._lock:
-            self._judged, self._version = judged, self._version + 1
+            self._judged = judged
             self._learning = None
             self._learn_when_due()
 
     def settle(self) -> None:
-        """Wait until everything that is answered is learned from."""
+        """Wait until what was due to be learned is learned."""
         while (learning := self._learning) is not None:
             learning.join()
 
-    def _drawn(self) -> Ints:
-        """Return the facts that were answered as drawn ones."""
-        return np.array(
-            [
-                number
-                for number, answers in self._tally.by_fact.items()
-                if any(row.drawn == "random" for row in answers.values())
-            ],
-            dtype=np.int64,
-        )
+    @property
+    def judged(self) -> Judged:
+        """What is thought of all facts now."""
+        return self._judged
 
-    def _is_random(self) -> Bools:
-        reached = np.zeros(len(self.material), dtype=bool)
-        reached[self._draw.rows[: self._draw.reached(self._drawn())]] = True
-        return reached
-
-    # What to judge next.
+    # What is asked for.
 
     def next(self, reviewer: str, filters: Filters | None = None) -> Card | None:
         """Return what a reviewer should judge now; None where nothing is left.
@@ -317,170 +291,27 @@ class Desk:
         The same fact comes again until it is answered or skipped. Without filters, a share of the
         facts is drawn at random, and comes blind.
         """
-        asked = filters or Filters()
         with self._lock:
             self._sync()
-            served = self._served.get(reviewer)
-            if served is not None and not self._still(served, reviewer, asked):
-                served = None
-            if served is None:
-                served = self._choose(reviewer, asked)
-            if served is None:
-                self._served.pop(reviewer, None)
-                return None
-            self._served[reviewer] = replace(served, until=time.monotonic() + HELD)
-        return self.card(served.number, reviewer)
-
-    def _still(self, served: _Served, reviewer: str, filters: Filters) -> bool:
-        if self._tally.answered_by(reviewer, served.number):
-            return False
-        if served.number in self._tally.skipped.get(reviewer, ()):
-            return False
-        if filters == Filters():
-            return True
-        return bool(self._selector.mask(filters, self._judged, reviewer)[served.number])
-
-    def _choose(self, reviewer: str, filters: Filters) -> _Served | None:
-        now = time.monotonic()
-        taken = {
-            one.number for name, one in self._served.items() if name != reviewer and one.until > now
-        }
-        taken |= self._tally.skipped.get(reviewer, set())
-        plain = filters == Filters()
-        for why, find in (
-            ("dispute", self._next_dispute),
-            ("agreement", self._next_agreement),
-            ("random", self._next_random),
-        ):
-            if plain and (number := find(reviewer, taken)) is not None:
-                return _Served(number, why, True, 0.0)  # type: ignore[arg-type]
-        if self.settings.estimate is not None and plain:
-            return None
-        passing = self._selector.mask(filters, self._judged, reviewer)
-        passing &= (self._tally.state == OPEN) | (self._tally.state == UNSURE)
-        order = self._judged.order(self.settings.order)
-        found = order[passing[order]]
-        for number in found[: len(taken) + len(self._tally.by_fact) + 1].tolist():
-            if number not in taken and not self._tally.answered_by(reviewer, number):
-                kind: Why = "suspect" if self.material.stored[number] else "missing"
-                return _Served(number, kind, False, 0.0)
-        return None
-
-    def _next_dispute(self, reviewer: str, taken: set[int]) -> int | None:
-        """Return a fact on which others disagree."""
-        for number in np.flatnonzero(self._tally.state == DISPUTE).tolist():
-            if number not in taken and not self._tally.answered_by(reviewer, number):
-                return int(number)
-        return None
-
-    def _next_agreement(self, reviewer: str, taken: set[int]) -> int | None:
-        """Return a fact that one other reviewer has judged, when one is due."""
-        by_fact = self._tally.by_fact
-        twice = sum(len(answers) > 1 for answers in by_fact.values())
-        if twice + 1 > self.settings.agreement_share * (len(by_fact) + 1):
-            return None
-        once = [
-            number
-            for number, answers in by_fact.items()
-            if len(answers) == 1 and reviewer not in answers and number not in taken
-        ]
-        return min(once, key=lambda number: self._second[number], default=None)
-
-    def _next_random(self, reviewer: str, taken: set[int]) -> int | None:
-        """Return the next fact that is drawn, when one is due."""
-        if self.settings.estimate is None:
-            drawn = len(self._drawn())
-            if drawn + 1 > self.settings.random_share * (len(self._tally.by_fact) + 1):
-                return None
-        elif self._enough():
-            return None
-        state = self._tally.state[self._draw.rows]
-        for place in np.flatnonzero(state == OPEN)[: len(taken) + 1].tolist():
-            number = int(self._draw.rows[place])
-            if number not in taken:
-                return number
-        return None
-
-    def _enough(self) -> bool:
-        reached = self._draw.reached(self._drawn())
-        return self._draw.enough(self._tally.said(), reached)
-
-    # Cards and pages.
+            served = self._serving.next(reviewer, filters or Filters(), self._judged)
+        return None if served is None else self.card(served.number, reviewer)
 
     def card(self, number: int, reviewer: str) -> Card:
         """Return a fact with its evidence; blind where it was served so and is not answered."""
-        self._check(number)
-        with self._lock:
-            self._sync()
-            card = replace(self._card(number, reviewer), neighbours=self._neighbours(number))
+        card = self.brief(number, reviewer)
+        card = replace(card, neighbours=self._showing.neighbours(number))
         if card.blind:
             return card
-        # Outside of the lock: a model may have to be loaded.
+        # Not under the lock: a model may have to be loaded.
         found = self._evidence.of(number)
-        return replace(
-            card,
-            evidence=found.evidence,
-            paths=found.paths,
-            note=found.note,
-        )
+        return replace(card, evidence=found.evidence, paths=found.paths, note=found.note)
 
     def brief(self, number: int, reviewer: str) -> Card:
         """Return a fact as on a page: without evidence and neighbours, for which nobody looks."""
         self._check(number)
         with self._lock:
             self._sync()
-            return self._card(number, reviewer)
-
-    def _card(self, number: int, reviewer: str, group: str = "") -> Card:
-        head, relation, tail = self.material.shown_names(number)
-        served = self._served.get(reviewer)
-        mine = served if served is not None and served.number == number else None
-        answers = self._tally.by_fact.get(number, {})
-        source = self.material.sources
-        card = Card(
-            number,
-            head,
-            relation,
-            tail,
-            stored=bool(self.material.stored[number]),
-            state=STATES[self._tally.state[number]],
-            why=mine.why if mine else "",
-            source=source[self.material.source[number]] if source else "",
-            group=group,
-        )
-        if mine is not None and mine.blind and reviewer not in answers:
-            return replace(card, blind=True, state="open")
-        probability, low, high = self._probability(number)
-        return replace(
-            card,
-            place=int(self._judged.place[number]) + 1,
-            probability=probability,
-            low=low,
-            high=high,
-            correction=self.material.corrections.get(number),
-            issues=tuple(rows[number] for rows in self.material.issues.values() if number in rows),
-            answers=tuple(sorted(answers.values(), key=lambda row: row.id)),
-        )
-
-    def _probability(self, number: int) -> tuple[float | None, float | None, float | None]:
-        """Return the probability and its interval, where they are allowed."""
-        judged = self._judged
-        if not judged.allowed[0 if self.material.stored[number] else 1]:
-            return None, None, None
-        value, low, high = (
-            float(values[number]) for values in (judged.probability, judged.low, judged.high)
-        )
-        return value, low, high
-
-    def _neighbours(self, number: int) -> tuple[Neighbour, ...]:
-        head, _, tail = self.material.facts[number].tolist()
-        found: dict[int, Neighbour] = {}
-        for entity in (head, tail):
-            near = [n for n in self.material.at(entity).tolist() if n != number and n not in found]
-            for one in near[:NEIGHBOURS]:
-                names = self.material.shown_names(one)
-                found[one] = Neighbour(one, *names, STATES[self._tally.state[one]])
-        return tuple(found.values())
+            return self._showing.card(number, reviewer, self._judged)
 
     def page(
         self,
@@ -498,32 +329,14 @@ class Desk:
         with self._lock:
             self._sync()
             passing = self._selector.mask(filters or Filters(), self._judged, reviewer)
-            rows = self._ordered(passing, order or self.settings.order)
-            if not group_by:
-                shown = rows[start : start + size]
-                cards = tuple(self._card(number, reviewer) for number in shown.tolist())
-                groups: tuple[Group, ...] = ()
-            else:
-                codes = self._selector.group_codes(group_by)
-                shown = grouped(rows, codes[rows])[start : start + size]
-                counts = np.bincount(codes[rows], minlength=1)
-                words = (
-                    self.material.relations if group_by == "relation" else self.material.entities
-                )
-                names = {c: words.label(c) for c in dict.fromkeys(codes[shown].tolist())}
-                groups = tuple(
-                    Group(self.material.name(name), int(counts[c])) for c, name in names.items()
-                )
-                cards = tuple(
-                    self._card(number, reviewer, names[int(codes[number])])
-                    for number in shown.tolist()
-                )
-        end = start + len(shown)
-        return Page(cards, len(rows), str(end) if end < len(rows) else "", groups)
-
-    def _ordered(self, passing: Bools, order: Order) -> Ints:
-        rows = self._judged.order(order)
-        return rows[passing[rows]]
+            return self._showing.page(
+                passing,
+                reviewer,
+                self._judged,
+                order or self.settings.order,
+                group_by,
+                slice(start, start + size),
+            )
 
     def facets(self, reviewer: str, filters: Filters | None = None) -> Facets:
         """Return what can be filtered by, and how many facts that leaves."""
@@ -534,23 +347,13 @@ class Desk:
     def entities(self, text: str, limit: int = 10) -> tuple[Facet, ...]:
         """Find entities by a part of their name; ``count`` is in how many stored facts each is."""
         first, _ = self.material.around
-        return self._search("entities", text, np.diff(first), limit)
+        return self._showing.search("entities", text, np.diff(first), limit)
 
     def relations(self, text: str, limit: int = 10) -> tuple[Facet, ...]:
-        """Find relations by a part of their name; ``count`` is how many facts each has."""
+        """Find relations by a part of their name; ``count`` is how many stored facts each has."""
         relation = self.material.facts[: self.material.num_stored, 1]
         counts = np.bincount(relation, minlength=len(self.material.relations))
-        return self._search("relations", text, counts, limit)
-
-    def _search(self, words: str, text: str, counts: Ints, limit: int) -> tuple[Facet, ...]:
-        vocabulary = getattr(self.material, words)
-        found = np.flatnonzero(self._selector.holding(words, text))
-        # Of very many the most frequent ones are looked at.
-        found = found[np.argsort(-counts[found], kind="stable")[: 20 * limit]]
-        names = [(self.material.name(vocabulary.label(i)), int(counts[i])) for i in found.tolist()]
-        folded = text.casefold()
-        names.sort(key=lambda item: (_fit(item[0], folded), -item[1]))
-        return tuple(Facet(name.name, name.shown, count) for name, count in names[:limit])
+        return self._showing.search("relations", text, counts, limit)
 
     # Figures.
 
@@ -558,10 +361,7 @@ class Desk:
         """Return the share of wrong facts by those drawn at random; None before the first."""
         with self._lock:
             self._sync()
-            return self._share()
-
-    def _share(self) -> Share | None:
-        return self._draw.share(self._tally.said(), self._draw.reached(self._drawn()))
+            return share_now(self._draw, self._tally, self.material)
 
     def agreement(self) -> Agreement:
         """Return how far reviewers agree."""
@@ -573,35 +373,15 @@ class Desk:
         """Return how far the review is."""
         with self._lock:
             self._sync()
-            states = np.bincount(self._tally.state, minlength=len(STATES))
-            answered = len(self._tally.by_fact)
-            share = self._share()
-            every = self.settings.learn_every
-            progress = Progress(
-                answered=answered,
-                mine=len(self._tally.mine(reviewer)),
-                right=int(states[RIGHT]),
-                wrong=int(states[WRONG]),
-                unsure=int(states[UNSURE]),
-                disputes=int(states[DISPUTE]),
-                budget=self._budget,
-                remaining=max(self._budget - answered, 0),
-                random=len(self._drawn()),
-                share=share,
-                learned=self._judged.used,
-                until_learning=every - self._tally.sure % every,
-                expected=self._expected(every),
-                estimate=self.settings.estimate,
-                enough=self.settings.estimate is not None and self._enough(),
+            return progress_now(
+                self._tally,
+                self._judged,
+                self._serving,
+                share_now(self._draw, self._tally, self.material),
+                self.settings,
+                self._budget,
+                reviewer,
             )
-        return replace(progress, said=_said(progress))
-
-    def _expected(self, count: int) -> float | None:
-        """Return how many of the next facts should be wrong or missing, where that may be said."""
-        rows = self._ordered(self._tally.state == OPEN, "yield")[:count]
-        stored = self.material.stored[rows]
-        allowed = np.where(stored, *self._judged.allowed)
-        return float(self._judged.gain[rows].sum()) if len(rows) and allowed.all() else None
 
     def answers(self, reviewer: str = "", after: int = 0, limit: int = 1000) -> tuple[Answer, ...]:
         """Return the answers that hold, by rising number, of one reviewer or of all."""
@@ -623,16 +403,15 @@ class Desk:
         """
         with self._lock:
             self._sync()
-            reached = self._draw.reached(self._drawn())
+            reached = self._draw.reached(self._tally.drawn_facts())
             chances = self._draw.chances(reached)
-            place = self._draw.place
-        rows = []
-        for row in self.store.current():
-            number = self.material.number(row.fact)
-            at = int(place[number]) if number >= 0 else -1
-            drawn = 0 <= at < reached
-            chance = float(chances[at]) if drawn and chances is not None else None
-            rows.append(replace(row, drawn="random" if drawn else "chosen", chance=chance))
+            rows = []
+            for row in self.store.current():
+                number = self.material.number(row.fact)
+                place = int(self._draw.place[number]) if number >= 0 else -1
+                drawn = 0 <= place < reached
+                chance = float(chances[place]) if drawn and chances is not None else None
+                rows.append(replace(row, drawn="random" if drawn else "chosen", chance=chance))
         return answers_table(rows)
 
     def _check(self, number: int) -> None:
@@ -649,30 +428,3 @@ def _start(cursor: str) -> int:
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:
         raise DataError(f"The cursor {cursor[:20]!r} is none that a page gave.")
     return int(cursor)
-
-
-def _fit(name: Name, folded: str) -> int:
-    shown = name.shown.casefold()
-    if folded in (shown, name.name.casefold()):
-        return 0
-    return 1 if shown.startswith(folded) else 2
-
-
-def _said(progress: Progress) -> tuple[str, ...]:
-    """Put progress into sentences."""
-    said = []
-    share = progress.share
-    if share is None:
-        said.append("No fact was drawn at random yet, so the share of wrong facts is not known.")
-    else:
-        said.append(
-            f"{percent(share.value)} of the stored facts are wrong ({percent(share.low)} to "
-            f"{percent(share.high)}), by {share.answers:,} facts drawn at random."
-        )
-    if progress.estimate is not None and progress.enough and share is not None:
-        said.append(f"That is as narrow as was asked for; it took {share.answers:,} answers.")
-    if progress.learned:
-        said.append(f"The probabilities and the order rest on {progress.learned:,} answers.")
-    if progress.disputes:
-        said.append(f"{progress.disputes:,} facts are in dispute and wait for one more reviewer.")
-    return tuple(said)

@@ -65,35 +65,31 @@ class Draw:
         """Return how many facts the order has come to, by the facts answered as drawn ones."""
         return int(self.place[drawn].max(initial=-1)) + 1
 
-    def share(self, said: Floats, reached: int) -> Share | None:
-        """Return the share of wrong facts by what is settled.
+    def share(self, said: Floats, known: tuple[int, int]) -> Share | None:
+        """Return the share of wrong facts.
 
         Args:
-            said: [n], 1 the fact is wrong, 0 it is right, nan not settled.
-            reached: how many facts of the order were come to.
+            said: of the facts that the order has come to [k]: 1 wrong, 0 right, nan not settled.
+            known: how many of all stored facts are settled as right, and as wrong; they bound it.
         """
-        mine = said[self.rows[:reached]]
-        sure = np.isfinite(mine)
-        answers, wrong, count = int(sure.sum()), int(np.nansum(mine)), len(self.rows)
+        sure = np.isfinite(said)
+        answers, wrong, count = int(sure.sum()), int(np.nansum(said)), len(self.rows)
         if not answers:
             return None
         if self.design is None:
             found = _even_share(wrong, answers, count)
         else:
-            stopped = self.enough(said, reached)
-            found = self.design.estimate(mine, level=LEVEL, stopped=stopped)
-        # What is known of single facts bounds it.
-        settled = said[self.rows]
-        least, most = np.nansum(settled == 1) / count, 1 - np.nansum(settled == 0) / count
+            found = self.design.estimate(said, level=LEVEL, stopped=self.enough(said))
+        least, most = known[1] / count, 1 - known[0] / count
         value, low, high = (float(min(max(end, least), most)) for end in found)
         how: Literal["evenly", "posterior"] = "evenly" if self.design is None else "posterior"
-        return Share(value, low, high, answers, wrong, len(mine) - answers, count, how)
+        return Share(value, low, high, answers, wrong, len(said) - answers, count, how)
 
-    def enough(self, said: Floats, reached: int) -> bool:
-        """Tell whether the interval is as narrow as was asked for."""
-        if self.design is None or self.half_width is None or not reached:
+    def enough(self, said: Floats) -> bool:
+        """Tell whether the interval is as narrow as was asked for; ``said`` as for the share."""
+        if self.design is None or self.half_width is None or not len(said):
             return False
-        return enough_answers(self.design, said[self.rows[:reached]], self.half_width, level=LEVEL)
+        return enough_answers(self.design, said, self.half_width, level=LEVEL)
 
     def chances(self, reached: int) -> Floats | None:
         """Return the chances with which the facts that were come to were drawn; None: all equal."""

@@ -50,6 +50,13 @@ class Judged:
         figures = (material.probability, material.low, material.high)
         return cls(material, *figures, score, material.reliable)
 
+    def shown(self, number: int) -> tuple[float | None, float | None, float | None]:
+        """Return the probability of a fact and the ends of its interval, where they are allowed."""
+        if not self.allowed[0 if self.material.stored[number] else 1]:
+            return None, None, None
+        value, low, high = self.probability[number], self.low[number], self.high[number]
+        return float(value), float(low), float(high)
+
     @cached_property
     def gain(self) -> Floats:
         """How probably a look at each fact finds an error [n]; nan where it is not known."""
@@ -109,54 +116,58 @@ class Learner:
         self._seed = seed
 
     @cached_property
-    def _predictors(self) -> dict[bool, tuple[Ints, Predictors]]:
-        """Where the facts of either kind are, and what the audit says of them."""
-        found = {}
-        for stored, reliable in zip((True, False), self._material.reliable, strict=True):
-            rows = np.flatnonzero(self._material.stored == stored)
-            if not len(rows):
+    def _predictors(self) -> list[tuple[int, Predictors]]:
+        """Where the facts of either kind begin, and what the audit says of them."""
+        material, stored = self._material, self._material.num_stored
+        found = []
+        for start, end, reliable in (
+            (0, stored, material.reliable[0]),
+            (stored, len(material), material.reliable[1]),
+        ):
+            if start == end:
                 continue
-            score = self._material.score[rows]
+            part = slice(start, end)
+            score = material.score[part]
             # A fact that was known to be wrong has no score; the least one says what is known.
             least = np.nanmin(score) if np.isfinite(score).any() else 0.0
-            found[stored] = (
-                rows,
-                Predictors.of(
-                    np.where(np.isfinite(score), score, least),
-                    probability=self._material.probability[rows] if reliable else None,
-                    relation=self._material.facts[rows, 1],
-                    source=self._material.source[rows] if self._material.sources else None,
-                ),
+            facts = Predictors.of(
+                np.where(np.isfinite(score), score, least),
+                probability=material.probability[part] if reliable else None,
+                relation=material.facts[part, 1],
+                source=material.source[part] if material.sources else None,
             )
+            found.append((start, facts))
         return found
 
-    def learn(self, said: Floats, random: Bools) -> Judged:
+    def learn(self, rows: Ints, wrong: Bools, random: Bools) -> Judged:
         """Return the judgement after answers.
 
         Args:
-            said: [n], 1 the fact is wrong, 0 it is right, nan not settled.
-            random: bool [n], facts that were drawn at random.
+            rows: numbers of the facts that are settled [m].
+            wrong: bool [m].
+            random: bool [m], those that were drawn at random.
         """
         judged = Judged.of_audit(self._material)
         figures = [values.copy() for values in (judged.probability, judged.low, judged.high)]
         allowed, used, reason = list(judged.allowed), 0, ""
-        for stored, (rows, facts) in self._predictors.items():
-            answered = np.flatnonzero(np.isfinite(said[rows]))
-            if len(answered) < LEAST_ANSWERS:
+        for kind, (start, facts) in enumerate(self._predictors):
+            mine = (rows >= start) & (rows < start + len(facts.columns))
+            if mine.sum() < LEAST_ANSWERS:
                 continue
-            drawn = np.where(random[rows[answered]], RANDOM, CHOSEN)
-            answers = Answered(answered, said[rows[answered]] == 0, drawn)
+            drawn = np.where(random[mine], RANDOM, CHOSEN)
+            answers = Answered(rows[mine] - start, ~wrong[mine], drawn)
             found = recalibrate(facts, answers)
             for values, new in zip(
                 figures, (found.probability, found.low, found.high), strict=True
             ):
-                values[rows] = new
-            if stored:
-                used = len(answered)
-                last = np.partition(found.probability, min(self._budget, len(rows)) - 1)
-                suspicious = found.probability <= last[min(self._budget, len(rows)) - 1]
-                check = check_answers(facts, answers, suspicious, seed=self._seed)
-                reason = check.reason
+                values[start : start + len(new)] = new
+            if kind == 0:
+                last = min(self._budget, len(found.probability)) - 1
+                least = np.partition(found.probability, last)[last]
+                check = check_answers(facts, answers, found.probability <= least, seed=self._seed)
+                used, reason = len(answers), check.reason
+                # The answers may carry probabilities that the audit could not promise, or refute
+                # those that it did.
                 allowed[0] = check.holds or (allowed[0] and not check.enough)
         probability, low, high = figures
         return replace(

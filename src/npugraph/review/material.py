@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +119,14 @@ class Material:
     def name(self, name: str) -> Name:
         """Return a name as a card has it."""
         return Name.of(name, self.readable(name))
+
+    @cache  # noqa: B019  # there is one material, and two vocabularies
+    def shown_labels(self, words: Literal["entities", "relations"]) -> pa.Array:
+        """Return how the names of a vocabulary are shown, in its order; long ones are whole."""
+        labels = (self.entities if words == "entities" else self.relations).labels
+        names = pa.array(list(self.shown), pa.string())
+        texts = pa.array(list(self.shown.values()), pa.string())
+        return pc.coalesce(texts.take(pc.index_in(labels, value_set=names)), labels)
 
     def names(self, number: int) -> tuple[str, str, str]:
         """Return the names of a fact."""

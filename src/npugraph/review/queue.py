@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pyarrow.compute as pc
@@ -98,10 +99,8 @@ class Selector:
     def in_state(self, state: str, reviewer: str) -> Bools:
         """Return which facts are in a state [n]."""
         if state in ("mine", "skipped"):
-            given = self._tally.skipped.get(reviewer, set())
-            numbers = self._tally.mine(reviewer) if state == "mine" else list(given)
-            mine = np.zeros(len(self._material), dtype=bool)
-            mine[np.array(numbers, dtype=np.int64)] = True
+            tally, mine = self._tally, np.zeros(len(self._material), dtype=bool)
+            mine[tally.mine(reviewer) if state == "mine" else tally.put_aside(reviewer)] = True
             return mine
         if state == "answered":
             return np.asarray(~np.isin(self._tally.state, (OPEN, KNOWN)))
@@ -141,16 +140,14 @@ class Selector:
             self._masks.popitem(last=False)
         return passing
 
-    def holding(self, words: str, text: str) -> Bools:
+    def holding(self, words: Literal["entities", "relations"], text: str) -> Bools:
         """Return which entities, or relations, have a text in their name as given or as shown."""
         vocabulary: Vocabulary = getattr(self._material, words)
         found = pc.match_substring(vocabulary.labels, text, ignore_case=True)
-        holding: Bools = found.to_numpy(zero_copy_only=False).copy()
-        folded = text.casefold()
-        for name, shown in self._material.shown.items():
-            if folded in shown.casefold() and name in vocabulary:
-                holding[vocabulary.id(name)] = True
-        return holding
+        if self._material.shown:
+            shown = self._material.shown_labels(words)
+            found = pc.or_(found, pc.match_substring(shown, text, ignore_case=True))
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
     def facets(self, filters: Filters, judged: Judged, reviewer: str) -> Facets:
         """Return what can be filtered by, and how many facts that leaves."""

@@ -14,7 +14,9 @@ Order = Literal["yield", "teaches"]
 Grouping = Literal["", "entity", "relation"]
 Kind = Literal["", "stored", "suspect", "missing"]
 # ``open``: nobody was sure so far; ``right``, ``wrong``: settled; ``known`` before the review.
-State = Literal["", "open", "answered", "right", "wrong", "unsure", "dispute", "skipped", "mine"]
+State = Literal[
+    "", "open", "answered", "right", "wrong", "unsure", "dispute", "known", "skipped", "mine"
+]
 # How often the intervals of the desk hold the truth.
 LEVEL = 0.95
 

@@ -247,7 +247,9 @@ class Store:
                 (reviewer,),
             )
             if last and last[0].batch is not None:
-                last = self._rows("WHERE reviewer=? AND batch=?", (reviewer, last[0].batch))
+                last = self._rows(
+                    "WHERE reviewer = ? AND batch = ? AND undoes IS NULL", (reviewer, last[0].batch)
+                )
             for place, one in enumerate(last):
                 given = {name: getattr(one, name) for name in _GIVEN}
                 self._insert(NewAnswer(**{**given, "key": f"{key}/{place}"}), one.id)
@@ -289,6 +291,13 @@ class Store:
         with self._lock, _sentences(self.path):
             found = self._rows("WHERE key = ?", (key,))
         return found[0] if found else None
+
+    def batch(self, reviewer: str, batch: str) -> list[Answer]:
+        """Return the answers that a reviewer gave at once."""
+        with self._lock, _sentences(self.path):
+            return self._rows(
+                "WHERE reviewer = ? AND batch = ? AND undoes IS NULL", (reviewer, batch)
+            )
 
     def since(self, after: int = 0) -> list[Answer]:
         """Return every row after a number, those that are undone and the undoing ones included."""
