@@ -9,7 +9,6 @@ import pytest
 
 from audit_samples import WRONG, called_reliable, graph_of, rows
 from npugraph.auditing import Audit
-from npugraph.auditing.corrections import correction
 from npugraph.auditing.page import (
     estimated_health,
     planted_check,
@@ -19,9 +18,8 @@ from npugraph.auditing.page import (
     warnings,
 )
 from npugraph.calibration.class_priors import Interval, Priors
-from npugraph.explaining import Alternative, EvidencePath
-from npugraph.graph import Side
-from npugraph.report import PlantedCheck, ReportData
+from npugraph.explaining import EvidencePath
+from npugraph.report import Correction, PlantedCheck, ReportData
 
 
 @pytest.fixture(scope="module")
@@ -57,54 +55,18 @@ def test_the_strongest_paths_are_among_what_supports_a_fact(done: Audit) -> None
     assert found.supporting == (*sentences(plain, []).supporting, said, said, said)
 
 
-def test_a_correction_is_a_new_fact_of_names_seen_in_their_roles(done: Audit) -> None:
-    every = dataclasses.replace(
-        done,
-        settings=dataclasses.replace(done.settings, budget=80, explained=80),
-        test=dataclasses.replace(done.test, corrected=0.6),
-        priors=dataclasses.replace(done.priors, beta=Interval(1.0, 1.0, 1.0)),
-    )
-    every = called_reliable(every)
-    unsure = dataclasses.replace(every, test=dataclasses.replace(done.test, corrected=0.4))
-    assert not any(row.correction for row in report_data(called_reliable(unsure)).suspects)
-    heads, tails = {(r, h) for h, r, _ in rows()}, {(r, t) for _, r, t in rows()}
-    corrected = 0
-    for row in report_data(every).suspects:
-        if row.correction is None:
-            continue
-        corrected += 1
-        label = row.correction.label
-        if row.correction.side == "head":
-            fixed, seen = (label, row.relation, row.tail), (row.relation, label) in heads
-        else:
-            fixed, seen = (row.head, row.relation, label), (row.relation, label) in tails
-        assert seen, fixed
-        assert fixed not in rows()
-        assert fixed[0] != fixed[2]
-        assert any(label in line for line in row.evidence.alternatives)
-    assert corrected > 5
-
-
-def alternative(side: Side, label: str, gain: float, stored: bool) -> Alternative:
-    fact = (label, "r", "t") if side == "head" else ("h", "r", label)
-    return Alternative(side, fact, 0.0, gain, stored)
-
-
-@pytest.mark.parametrize(
-    ("better", "expected"),
-    [
-        ([], None),
-        ([("tail", "a", 3, False), ("head", "b", 2, False)], ("tail", "a")),
-        # The right tail is stored; only another head can be meant.
-        ([("tail", "a", 3, True), ("tail", "c", 2, False), ("head", "b", 1, False)], ("head", "b")),
-        ([("tail", "a", 3, True), ("head", "b", 2, True), ("head", "c", 1, False)], None),
-    ],
-)
-def test_what_is_stored_already_repairs_nothing(
-    better: list[tuple[Side, str, float, bool]], expected: tuple[str, str] | None
-) -> None:
-    found = correction([alternative(*item) for item in better])
-    assert (found and (found.side, found.label)) == expected
+def test_the_page_shows_the_corrections_of_the_list(done: Audit) -> None:
+    first = done.collected.facts[done.suspect_rows[0]]
+    meant = (Correction("tail", "somebody"), Correction("head", "nobody", stored=True))
+    told = called_reliable(done)
+    told.__dict__["corrections"] = (*meant, *[None] * (len(done.suspect_rows) - 2))
+    assert [row.correction for row in report_data(told).suspects][:3] == [*meant, None]
+    rows = told.suspects.to_pylist()
+    names = ("replace", "by", "stored_head", "stored_tail")
+    assert [rows[0][name] for name in names] == ["tail", "somebody", None, None]
+    assert [rows[1][name] for name in names] == [None, None, "nobody", rows[1]["tail"]]
+    assert rows[0]["head"] == done.graph.entities.label(int(first[0]))
+    assert summary(told)["corrections"] == {"new": 1, "stored": 1}
 
 
 def test_evidence_is_about_the_fact(data: ReportData) -> None:

@@ -26,7 +26,7 @@ from npugraph.auditing.folds import make_folds
 from npugraph.auditing.judgement import weigh
 from npugraph.auditing.page import summary
 from npugraph.auditing.presets import SEARCH, choose_training, searches
-from npugraph.auditing.result import LISTED
+from npugraph.auditing.result import CORRECTED, LISTED
 from npugraph.auditing.settings import ViewName
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.calibration.class_priors import Interval
@@ -47,7 +47,7 @@ def facts_of(table: pa.Table) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [("suspects", (*LISTED, "replace", "by")), ("missing", LISTED)],
+    [("suspects", (*LISTED, *CORRECTED)), ("missing", LISTED)],
 )
 def test_lists_have_their_columns_and_are_in_order(
     done: Audit, name: str, columns: tuple[str, ...]

@@ -15,6 +15,7 @@ import torch
 
 from audit_samples import called_reliable, rows
 from npugraph.auditing import Audit, Thresholds, write_audit
+from npugraph.auditing.result import CORRECTED
 from npugraph.data.io import read_graph
 
 FILES = {
@@ -98,7 +99,7 @@ def test_the_cleaned_graph_can_be_read_again(folder: Path) -> None:
 def test_lists_are_tables_with_a_header(folder: Path, cleaned: Audit) -> None:
     suspects = lines(folder / "suspects.tsv")
     named = ("head", "relation", "tail", "probability", "low", "high", "score")
-    assert suspects[0] == (*named, "replace", "by") == tuple(cleaned.suspects.column_names)
+    assert suspects[0] == (*named, *CORRECTED) == tuple(cleaned.suspects.column_names)
     assert len(suspects) == 1 + len(cleaned.suspects)
     assert [row[0] for row in suspects[1:]] == cleaned.suspects["head"].to_pylist()
     assert {row[7] for row in suspects[1:]} <= {"head", "tail", ""}

@@ -105,6 +105,20 @@ def test_caged_adds_a_share_of_all_facts_and_removes_none() -> None:
     assert torch.equal(noisy.test.facts, splits.test.facts)
 
 
+@pytest.mark.parametrize("noise", ["one-sided", "typed"])
+def test_the_truth_says_what_each_planted_fact_was_made_of(noise: str) -> None:
+    splits = make_splits()
+    _, truth = perturb(splits, PerturbSettings(rate=0.5, added_share=1.0, noise=noise))
+    assert truth.origin is not None
+    assert as_set(truth.origin) <= given_facts(splits)
+    # One end alone differs.
+    assert torch.equal((truth.origin != truth.planted).sum(1), torch.ones(len(truth.planted)))
+    assert torch.equal(truth.origin[:, 1], truth.planted[:, 1])
+    made_of_nothing = perturb(splits, PerturbSettings(rate=0.5, noise="random"))[1].origin
+    assert made_of_nothing is not None
+    assert (made_of_nothing == -1).all()
+
+
 def test_train_and_valid_have_no_fact_in_common() -> None:
     noisy, _ = perturb(make_splits(repeats=50), PerturbSettings(rate=0.3))
     assert not as_set(noisy.train.facts) & as_set(noisy.valid.facts)

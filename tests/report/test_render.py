@@ -173,6 +173,14 @@ def test_a_long_name_is_in_the_page_once_however_many_facts_it_is_in() -> None:
     assert len(shorten(name)) == 80
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_correction_says_whether_its_fact_is_stored(stored: bool) -> None:
+    page = Page(render_report(one_row(correction=Correction("tail", "Austria", stored))))
+    row = json.loads(page.scripts[0])["rows"][0]
+    assert (row["correction"], row["stored"]) == ("Austria", stored)
+    assert ("take this fact out" in dict(page.cells)["c-correction"]) == stored
+
+
 @settings(max_examples=30)
 @given(LABELS, LABELS, LABELS, st.lists(LABELS, max_size=3))
 def test_any_label_comes_back_as_it_was(

@@ -62,7 +62,7 @@ class Comparer:
         self.relation_count = torch.bincount(facts[:, 1], minlength=train.num_relations)
         # By side: facts as (known, relation, answer), in the order of their relation.
         self.facts = {
-            side: _by_relation(facts if side == "tail" else flip(facts), train.num_relations)
+            side: by_relation(facts if side == "tail" else flip(facts), train.num_relations)
             for side in SIDES
         }
 
@@ -165,7 +165,7 @@ def _count(values: Tensor, wanted: Tensor) -> Tensor:
     return (torch.searchsorted(values, wanted, right=True) - before).float()
 
 
-def _by_relation(asked: Tensor, num_relations: int) -> tuple[Tensor, list[int]]:
+def by_relation(asked: Tensor, num_relations: int) -> tuple[Tensor, list[int]]:
     """Sort facts [n, 3] by relation; return them and where each relation starts [R + 1]."""
     order = torch.argsort(asked[:, 1], stable=True)
     facts = asked[order]

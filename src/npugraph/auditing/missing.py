@@ -55,8 +55,8 @@ def propose(
             queries = torch.unique(own[:, 0])
             queries = queries[queries % parts == part]
             if len(queries):
-                role = _role(own, role_entities)
-                made, value = _best(system, own, queries, role, side, per_question)
+                role = role_of(own, role_entities)
+                made, value = best_new(system, own, queries, role, side, per_question)
                 found.append(made if side == "tail" else flip(made))
                 chance.append(value)
     if not found:
@@ -67,7 +67,7 @@ def propose(
     return everything[order[first_of_each(graph.index().key(everything[order]))]][:most]
 
 
-def _role(own: Tensor, most: int) -> Tensor:
+def role_of(own: Tensor, most: int) -> Tensor:
     """Return the entities that a relation's facts [n, 3] have as answers, sorted, at most some."""
     role: Tensor
     role, count = torch.unique(own[:, 2], return_counts=True)
@@ -76,7 +76,7 @@ def _role(own: Tensor, most: int) -> Tensor:
     return role
 
 
-def _best(
+def best_new(
     system: Model, own: Tensor, queries: Tensor, role: Tensor, side: Side, per_question: int
 ) -> tuple[Tensor, Tensor]:
     """Return the best new answers as (known, relation, answer) [m, 3] and how they stand out."""

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from npugraph.auditing.alternatives import better_alternatives, end_of
 from npugraph.auditing.answers import record
 from npugraph.auditing.answers import sentences as sentences_on_answers
 from npugraph.auditing.columns import column_note
-from npugraph.auditing.corrections import better_alternatives, correction, end_of
-from npugraph.auditing.result import FACT, Findings
+from npugraph.auditing.result import CORRECTED, FACT, Findings
 from npugraph.auditing.settings import SET_BY_AUDIT
 from npugraph.auditing.statistics.contribution import Contribution
 from npugraph.auditing.statistics.review_lists import yield_curve
@@ -90,7 +90,7 @@ def _listed_names(found: Findings) -> set[str]:
     """Return every name that the report shows by itself."""
     names = set(found.graph.relations.labels.to_pylist())
     for table in (found.suspects, found.missing):
-        for column in {*FACT, "by"} & set(table.column_names):
+        for column in {*FACT, *CORRECTED} & set(table.column_names):
             names |= set(table[column].to_pylist())
     for group in found.issues.groups():
         names |= {name for row in group.examples for name in row.about}
@@ -224,14 +224,13 @@ def _suspects(found: Findings, planted: Tensor | None) -> tuple[FactRow, ...]:
     marked = is_planted(found, planted)[found.suspect_rows]
     rows = []
     for place, row in enumerate(found.suspects.to_pylist()):
-        evidence, repair = Evidence(), None
+        evidence = Evidence()
         if place < len(found.suspect_evidence):
             explanation = found.suspect_evidence[place]
             better = better_alternatives(explanation, graph)
             evidence = sentences(explanation, better)
-            repair = correction(better) if found.corrects else None
         mark = "planted" if marked[place] else ""
-        rows.append(_row(row, evidence, correction=repair, mark=mark))
+        rows.append(_row(row, evidence, correction=found.corrections[place], mark=mark))
     return tuple(rows)
 
 
@@ -427,6 +426,10 @@ def summary(found: Findings) -> dict[str, Any]:
         "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
         "views": [_view_record(one) for one in found.views],
         "suspects": len(found.suspects),
+        "corrections": {
+            name: sum(one is not None and one.stored == stored for one in found.corrections)
+            for name, stored in (("new", False), ("stored", True))
+        },
         **_expected("wrong", found.expected_wrong),
         "quarantined": len(found.quarantine_rows) + len(found.answers.wrong),
         "known_wrong": len(found.answers.wrong),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.auditing.answers import Answers, Learned
-from npugraph.auditing.corrections import better_alternatives, correction
+from npugraph.auditing.corrections import Corrector
 from npugraph.auditing.issues import Issues
 from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.out_of_fold import CrossFit
@@ -51,6 +51,8 @@ Ints = NDArray[np.int64]
 FACT = ("head", "relation", "tail")
 # The columns of the lists of suspect and of missing facts.
 LISTED = (*FACT, "probability", "low", "high", "score")
+# What a list of suspects has besides.
+CORRECTED = ("replace", "by", "stored_head", "stored_tail")
 # Those that are empty where the verdict is not reliable.
 PROMISED = ("probability", "low", "high")
 
@@ -67,6 +69,7 @@ class Findings:
         crossfit: the folds, the systems and what they said.
         model: what the features say, and how scores become probabilities.
         test: what became of the facts that the audit planted.
+        corrector: what proposes corrections.
         priors: the estimated shares of true facts.
         collected: judgement of the distinct collected facts that are not known to be wrong.
         proposed: judgement of the proposed missing facts.
@@ -88,6 +91,7 @@ class Findings:
     crossfit: CrossFit
     model: TruthModel
     test: SelfTest
+    corrector: Corrector
     priors: Priors
     collected: Judgement
     proposed: Judgement
@@ -164,20 +168,36 @@ class Findings:
         """The collected facts most probably wrong, at most ``budget``: columns of suspects.tsv.
 
         ``replace`` and ``by`` are the proposed correction: the side, and what to put there. Where
+        what was meant seems to be stored already, ``stored_head`` and ``stored_tail`` are the ends
+        of that fact; the suspect is to be taken out, and nothing is to be put in its place. Where
         the verdict is not ``reliable`` there are no probabilities and no corrections.
         """
-        found: list[Correction | None] = []
-        if self.corrects:
-            found = [
-                correction(better_alternatives(one, self.crossfit.folds.graph))
-                for one in self.suspect_evidence
-            ]
         table = self._list(self.collected, self.suspect_rows, self.verdict.reliable)
-        found += [None] * (len(table) - len(found))
-        for name, attribute in (("replace", "side"), ("by", "label")):
-            values = [getattr(item, attribute, None) for item in found]
+        columns: dict[str, list[str | None]] = {name: [] for name in CORRECTED}
+        for row, found in zip(table.to_pylist(), self.corrections, strict=True):
+            cells = dict.fromkeys(CORRECTED)
+            if found is not None and found.stored:
+                cells |= {"stored_head": row["head"], "stored_tail": row["tail"]}
+                cells[f"stored_{found.side}"] = found.label
+            elif found is not None:
+                cells |= {"replace": found.side, "by": found.label}
+            for name, values in columns.items():
+                values.append(cells[name])
+        for name, values in columns.items():
             table = table.append_column(name, pa.array(values, pa.string()))
         return table
+
+    @cached_property
+    def corrections(self) -> tuple[Correction | None, ...]:
+        """What may be meant instead of each suspect."""
+        rows = self.suspect_rows
+        if not self.corrects:
+            return (None,) * len(rows)
+        label = self.graph.entities.label
+        return tuple(
+            None if one is None else Correction(one.side, label(one.entity), one.stored)
+            for one in self.corrector.propose(self.crossfit, rows, self.settings)
+        )
 
     @cached_property
     def missing(self) -> pa.Table:
@@ -307,7 +327,7 @@ class Findings:
         """Whether corrections are proposed: where the self-test found most of them right."""
         return (
             self.verdict.reliable
-            and self.test.corrected >= self.settings.thresholds.least_corrected
+            and self.corrector.test.right >= self.settings.thresholds.least_corrected
         )
 
     def _list(self, judged: Judgement, rows: Ints, reliable: bool) -> pa.Table:

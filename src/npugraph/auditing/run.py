@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.begun import begin
 from npugraph.auditing.columns import check_columns, judge_columns
+from npugraph.auditing.corrections import learn_corrections, one_ended
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
@@ -130,6 +131,7 @@ def audit(
     say("weighing", {})
     model = weigh(crossfit, asked)
     test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked)
+    corrector = learn_corrections(crossfit, asked, one_ended(model.profile.weight))
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
     rows = stored_graph(whole, crossfit)
     stored, effects = judge_columns(judge_stored(crossfit, model), rows, asked)
@@ -142,7 +144,8 @@ def audit(
         training=training,
         crossfit=crossfit,
         model=model,
-        test=test,
+        test=replace(test, corrected=corrector.test.right),
+        corrector=corrector,
         priors=told_priors(model.priors, test.most_wrong, learned, asked),
         collected=collected,
         proposed=proposed,

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from npugraph.arrays import first_of_each
 from npugraph.auditing.folds import Folds, Planted
@@ -20,11 +19,9 @@ from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.self_test import SelfTest, check_clean, run_self_test
-from npugraph.data.corrupt import FAMILIES, HEAD, TAIL, draw_pool
+from npugraph.data.corrupt import FAMILIES, draw_pool
 from npugraph.data.corrupt.draw import facts_of_few_heads
-from npugraph.data.corrupt.replace import draw_ends
-from npugraph.graph import KnowledgeGraph, Side, TripleIndex
-from npugraph.model import Model
+from npugraph.graph import TripleIndex
 from npugraph.seeds import generator
 
 
@@ -81,55 +78,4 @@ def self_test(
         seed=settings.seed,
     )
     probability, _, high = model.probability(model.stack.collected, collected=True)
-    return replace(
-        found,
-        corrected=corrected_share(crossfit, settings),
-        clean=check_clean(probability, high, clean, settings.thresholds),
-    )
-
-
-@torch.no_grad()
-def corrected_share(crossfit: CrossFit, settings: AuditSettings) -> float:
-    """Return the share of right ones among corrections: an end of stored facts is replaced.
-
-    The system of a fact's own fold never saw it. A correction is the best answer of either side
-    that is seen in the role, if it is not stored; the right one is what stood there.
-    """
-    folds, right, proposed = crossfit.folds, 0, 0
-    wanted = settings.thresholds.corrected_facts // folds.count
-    for fold, system in enumerate(crossfit.systems):
-        rng = generator(settings.seed, "corrections", fold)
-        mine = folds.graph.facts[folds.fold == fold]
-        facts = mine[torch.randperm(len(mine), generator=rng)[:wanted]]
-        ends = draw_ends(len(facts), rng).tolist()
-        entity = torch.randint(folds.graph.num_entities, (len(facts),), generator=rng).tolist()
-        system.eval()
-        for fact, end, other in zip(facts, ends, entity, strict=True):
-            wrong = fact.clone()
-            wrong[end] = other
-            best = _best_repair(system, folds.graph, wrong, fact)
-            proposed += best is not None
-            right += best == (end, int(fact[end]))
-    return right / proposed if proposed else 0.0
-
-
-def _best_repair(
-    system: Model, graph: KnowledgeGraph, wrong: Tensor, original: Tensor
-) -> tuple[int, int] | None:
-    """Return the end and the entity that a wrong fact [3] is best repaired by, or None."""
-    own = graph.facts[graph.facts[:, 1] == wrong[1]]
-    own = own[(own != original).any(1)]
-    options = []
-    for end in (HEAD, TAIL):
-        known = wrong[TAIL - end]
-        role = torch.unique(torch.cat([own[:, end], original[[end]]]))
-        asked = known.to(system.device).unsqueeze(0)
-        side: Side = "head" if end == HEAD else "tail"
-        relation = wrong[1].to(system.device).unsqueeze(0)
-        scores = system.score_among(asked, relation, side, role.to(system.device))[0].cpu()
-        scores[(role == wrong[end]) | (role == known)] = -torch.inf
-        best = int(scores.argmax())
-        stored = ((own[:, end] == role[best]) & (own[:, TAIL - end] == known)).any()
-        if not stored and torch.isfinite(scores[best]):
-            options.append((float(scores[best]), end, int(role[best])))
-    return max(options)[1:] if options else None
+    return replace(found, clean=check_clean(probability, high, clean, settings.thresholds))

@@ -92,10 +92,13 @@ class Thresholds(PriorThresholds):
     )
     least_planted: int = setting(20, "fewer planted facts are no self-test", low=1)
     corrected_facts: int = setting(
-        200, "stored facts of which an end is replaced, to test corrections", low=0
+        2000, "stored facts of which an end is replaced, to learn corrections", low=0
     )
     least_corrected: float = setting(
-        0.5, "share of right ones that corrections must have had in that test", low=0, high=1
+        0.5,
+        "chance of being right that a correction must have, by itself and in the self-test",
+        low=0,
+        high=1,
     )
     by_chance: float = setting(
         0.7, "AUROC of planted facts up to which nothing can be judged", low=0.5, high=1

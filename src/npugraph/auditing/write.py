@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
-from npugraph.auditing.corrections import better_alternatives
+from npugraph.auditing.alternatives import better_alternatives
 from npugraph.auditing.page import report_data, sentences, summary
 from npugraph.auditing.result import FACT, Findings
 from npugraph.data.io import write_table, write_text

@@ -377,6 +377,12 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         if result["wrong_end"] is not None:
             yield f"Most of them seem to be wrong at the {result['wrong_end']}."
     yield f"suspects.tsv: {result['suspects']:,} facts to review{_promised(result, 'wrong')}."
+    if any(result["corrections"].values()):
+        new, stored = result["corrections"]["new"], result["corrections"]["stored"]
+        yield (
+            f"{new + stored:,} of them have a correction: {new:,} another fact to put there, "
+            f"{stored:,} a fact that is stored already."
+        )
     if result["missing_share"] is not None:
         yield (
             f"About {result['missing_share']:.0%} of the true facts of these kinds are not stored "

@@ -25,7 +25,7 @@ import pyarrow.csv
 import torch
 from torch import Tensor
 
-from npugraph.data.corrupt import NOISES, Noise, draw_false_facts
+from npugraph.data.corrupt import NOISES, Noise, draw_with_origin
 from npugraph.data.io import write_splits, write_table, write_text
 from npugraph.data.sources import GraphLike, load_splits
 from npugraph.errors import DataError, SettingsError
@@ -85,10 +85,15 @@ class PerturbSettings:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a perturbation hid: facts [n, 3] that were planted (false) or removed (true)."""
+    """What a perturbation hid: facts [n, 3] that were planted (false) or removed (true).
+
+    ``origin`` [n, 3] is what each planted fact was made of, -1 where that is nothing; None where
+    the truth was read from a file, which does not keep it.
+    """
 
     planted: Tensor
     removed: Tensor
+    origin: Tensor | None = None
 
     def clean_facts(self, splits: Splits) -> Tensor:
         """Return all facts known to be true: the given ones less the planted, plus the removed."""
@@ -123,7 +128,7 @@ def perturb(
     )
     # CAGED corrupts facts of test, too, and numbers all in the order of the files.
     corrupted = splits.all_facts() if settings.noise == "caged" else merged
-    planted = draw_false_facts(corrupted, known, num_added, settings.noise, settings.seed)
+    planted, origin = draw_with_origin(corrupted, known, num_added, settings.noise, settings.seed)
     facts = torch.cat([merged[kept], planted])
     if confidence is not None:
         # A planted fact looks like any other: its confidence is drawn from the given ones.
@@ -136,7 +141,7 @@ def perturb(
     whole = splits.train.with_facts(facts, source=name)
     whole = dataclasses.replace(whole, confidence=confidence)
     train, valid = whole.select(shuffle[:num_train]), whole.select(shuffle[num_train:])
-    return Splits(name, train, valid, splits.test), Truth(planted, merged[removed])
+    return Splits(name, train, valid, splits.test), Truth(planted, merged[removed], origin)
 
 
 def _counts(merged: int, every: int, settings: PerturbSettings) -> tuple[int, int]:

@@ -153,10 +153,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Correction:
-    """A proposed repair: put ``label`` in the place of the fact's ``side``."""
+    """A proposed repair: put ``label`` in the place of the fact's ``side``.
+
+    Where the fact that this makes is ``stored`` already, there is nothing to put there.
+    """
 
     side: Literal["head", "relation", "tail"]
     label: str
+    stored: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ ALL_ROWS = 1000
 TITLE = 1000
 # Relations that are shown at once; the others are a click away.
 RELATIONS_SHOWN = 10
+# Beside a correction that makes a fact which is there already.
+STORED_NOTE = "stored already: take this fact out"
 # The groups of evidence: field of Evidence, heading.
 GROUPS = {
     "contradicting": "Speaks against it",
@@ -85,6 +87,7 @@ def render_report(data: ReportData) -> str:
         all_rows=ALL_ROWS,
         name_shown=SHOWN,
         name_title=TITLE,
+        stored_note=STORED_NOTE,
         relations_shown=RELATIONS_SHOWN,
         groups=GROUPS,
         suspects=_row_views(data.suspects),
@@ -190,6 +193,7 @@ def _row_views(rows: Sequence[FactRow]) -> list[dict[str, Any]]:
             "mark": row.mark,
             "side": row.correction.side if row.correction else "",
             "correction": row.correction.label if row.correction else None,
+            "stored": bool(row.correction and row.correction.stored),
             "evidence": {
                 name: list(getattr(row.evidence, name))
                 for name in GROUPS

@@ -76,7 +76,8 @@
     score: (row) => [row.scoreShown],
     correction: (row, limits) => row.correction === null
       ? [make("span", { class: "quiet" }, "none")]
-      : [make("span", { class: "side" }, row.side), " ", label(row.correction, limits)],
+      : [make("span", { class: "side" }, row.side), " ", label(row.correction, limits),
+        ...(row.stored ? [" ", make("span", { class: "quiet" }, limits.stored)] : [])],
   };
 
   function compare(key, sign) {
@@ -99,7 +100,7 @@
   function asTsv(rows, withCorrection) {
     const clean = (value) => String(value ?? "").replace(/[\t\r\n]+/g, " ");
     const names = ["rank", "head", "relation", "tail", "probability", "low", "high", "score"];
-    if (withCorrection) names.push("side", "correction");
+    if (withCorrection) names.push("side", "correction", "stored");
     const lines = rows.map((row) => names.map((name) => clean(row[name])).join("\t"));
     return [names.join("\t"), ...lines].join("\n") + "\n";
   }

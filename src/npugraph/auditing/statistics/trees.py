@@ -78,6 +78,10 @@ class Trees:
         odds: NDArray[np.float64] = self.model.decision_function(bin_numbers(features, self.edges))
         return odds
 
+    def probability(self, features: Floats) -> NDArray[np.float64]:
+        """Return the chance that rows [n, f] are of the high sort: [n]."""
+        return 1 / (1 + np.exp(-self.log_odds(features)))
+
 
 def bin_edges(values: Floats, weight: Floats) -> NDArray[np.float64]:
     """Cut values [n] into at most BINS bins of equal weight; return where one ends: [k].

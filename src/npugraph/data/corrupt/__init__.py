@@ -7,7 +7,7 @@ What is drawn is only known not to be stored: a graph that lacks facts may lack 
 plausible a kind, the more often that is so.
 """
 
-from npugraph.data.corrupt.draw import draw_false_facts, draw_pool
+from npugraph.data.corrupt.draw import draw_false_facts, draw_pool, draw_with_origin
 from npugraph.data.corrupt.kinds import FAMILIES, HEAD, NOISES, TAIL, Noise, family
 from npugraph.data.corrupt.replace import Roles
 from npugraph.data.corrupt.similar import Ranker
@@ -22,5 +22,6 @@ __all__ = [
     "Roles",
     "draw_false_facts",
     "draw_pool",
+    "draw_with_origin",
     "family",
 ]

@@ -64,8 +64,19 @@ def draw_false_facts(
     ``caged`` draws what its published code does, which may be one or a few less; the order of the
     facts matters to it.
     """
+    return draw_with_origin(facts, known, wanted, kind, seed)[0]
+
+
+def draw_with_origin(
+    facts: Tensor, known: TripleIndex, wanted: int, kind: Noise, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return the same facts [n, 3] and what each was made of [n, 3].
+
+    That is -1 where it is made of nothing (``random``), or where nobody keeps it (``caged``).
+    """
     if kind == "caged":
-        return draw_caged(facts, known, wanted, seed)
+        drawn = draw_caged(facts, known, wanted, seed)
+        return drawn, torch.full_like(drawn, -1)
     rng = generator(seed, "plant")
     ranker = None
     if kind == "hard":
@@ -74,18 +85,21 @@ def draw_false_facts(
     if kind == "one-source":
         # As many stored facts as false ones: about half of what the source says is wrong.
         facts = facts_of_few_heads(facts, wanted, generator(seed, "source"))
-    found = facts[:0]
+    found = origin = facts[:0]
     for _ in range(ROUNDS):
         if len(found) == wanted:
-            return found
+            return found, origin
         count = 2 * (wanted - len(found)) + 16
         # Random facts are made of nothing.
         chosen = facts[:1].expand(count, 3)
         if kind != "random":
             chosen = facts[torch.randint(len(facts), (count,), generator=rng)]
         drawn, _ = change(chosen, rng)
-        drawn = torch.cat([found, drawn[~known.contains(drawn)]])
-        found = drawn[first_of_each(known.key(drawn))][:wanted]
+        made_of = chosen if kind != "random" else torch.full_like(chosen, -1)
+        fresh = ~known.contains(drawn)
+        drawn, made_of = torch.cat([found, drawn[fresh]]), torch.cat([origin, made_of[fresh]])
+        first = first_of_each(known.key(drawn))[:wanted]
+        found, origin = drawn[first], made_of[first]
     raise DataError(
         f"Only {len(found)} of {wanted} false facts could be found with noise "
         f"{kind!r}: the graph has no room for more; try another noise or a lower rate."
