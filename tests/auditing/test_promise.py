@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from audit_samples import WRONG, graph_of, people, rows
+from audit_samples import WRONG, called_reliable, graph_of, people, rows
 from npugraph.auditing import Audit
 from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.judgement import Judgement, clean_mask
-from npugraph.auditing.page import assessment, report_data, summary
+from npugraph.auditing.page import assessment, report_data, summary, warnings
 from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
+from npugraph.auditing.statistics.self_test import FamilyTest
 
 COUNTED = ("expected_wrong", "expected_true", "wrong_share", "missing_share")
 
@@ -78,6 +79,16 @@ def test_the_promise_is_that_of_the_facts_that_are_listed(done: Audit) -> None:
     assert sum(point.count for point in curve.bins) == len(done.collected.facts)
     # Errors that look like true facts are not seen: the share may be as large as they allow.
     assert told["wrong_share_high"] >= done.test.most_wrong - 1e-9
+
+
+def test_families_that_would_be_overlooked_are_named_beside_a_promise(done: Audit) -> None:
+    rows = (FamilyTest("arbitrary", 40, 0.99, 0.8), FamilyTest("plausible", 60, 0.7, 0.02))
+    told = called_reliable(
+        dataclasses.replace(done, test=dataclasses.replace(done.test, families=rows))
+    )
+    text = " ".join(warnings(told))
+    assert "plausible (of 60 planted ones 2% were called wrong)" in text
+    assert "arbitrary" not in text
 
 
 def test_a_part_is_clean_by_protection_and_by_answers_that_were_not_chosen() -> None:

@@ -201,6 +201,7 @@ def warnings(found: Findings) -> tuple[str, ...]:
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
             f"{1 - beta.low:.1%}; probabilities move with it."
         )
+    said += _unseen(found)
     counts = np.bincount(found.collected.facts[:, 1].numpy())
     rare = int(((counts > 0) & (counts < rare_facts)).sum())
     if rare:
@@ -216,6 +217,23 @@ def warnings(found: Findings) -> tuple[str, ...]:
             "that judges that fact has never seen the entity, so its score is a guess."
         )
     return tuple(said)
+
+
+def _unseen(found: Findings) -> list[str]:
+    """Return a sentence on errors that a promise does not cover, where there is a promise."""
+    least = found.settings.thresholds.least_called
+    missed = [row for row in found.test.families if row.called_wrong < least]
+    if not found.verdict.reliable or not missed:
+        return []
+    names = ", ".join(
+        f"{row.family} (of {row.planted:,} planted ones {row.called_wrong:.0%} were called wrong)"
+        for row in missed
+    )
+    return [
+        "The count is of errors like those that the calibration was shown. Of families that were "
+        f"left out of it most errors would be overlooked: {names}. So may be errors of a kind that "
+        "nobody thought of."
+    ]
 
 
 def _suspects(found: Findings, planted: Tensor | None) -> tuple[FactRow, ...]:

@@ -116,6 +116,12 @@ class Thresholds(PriorThresholds):
         (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75),
         "quantiles of the scores below which wrong facts of all kinds must find room",
     )
+    least_called: float = setting(
+        0.1,
+        "a family of which a smaller share is called wrong when it is left out is named",
+        low=0,
+        high=1,
+    )
     least_clean: int = setting(20, "fewer facts that are believed to be right test nothing", low=1)
     judged_relation: int = setting(
         100, "a relation of fewer facts gets no verdict of its own", low=1
