@@ -6,7 +6,7 @@
     python -m benchmarks.quality.promises --plan small --list               # its cells, a line each
     python -m benchmarks.quality.promises --plan small --jobs 13            # what is not there yet
     python -m benchmarks.quality.promises --plan small --graphs umls --seeds 0,1 --jobs 13
-    python -m benchmarks.quality.promises --plan large --device cuda
+    python -m benchmarks.quality.promises --plan large --device cuda --jobs 3 --threads 4
     python -m benchmarks.quality.promises --table
 
 A cell: errors of one kind are planted beside the facts of a graph (5% of them), the graph is
@@ -14,13 +14,14 @@ audited, and then the truth is looked at. With ``--left-out`` the whole family o
 out of the calibration and of the self-test: the audit meets errors it has no pool of. As published
 (``none``) every fact counts as true. One JSON line per cell in benchmarks/results/promises.jsonl;
 cells that are there already are not run again, one that takes longer than ``--timeout`` is given
-up. Each cell is a process of one thread.
+up. Each cell is a process of ``--threads``, one by default.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import subprocess
 import sys
 import time
@@ -162,7 +163,11 @@ def figures(found: Audit, planted: torch.Tensor) -> dict[str, Any]:
 
 def run_plan(wanted: list[list[str]], arguments: argparse.Namespace) -> int:
     """Run cells, some at a time, each in its own process; return how many failed."""
-    more = ["--out", str(arguments.out), "--device", arguments.device]
+    threads = str(arguments.threads)
+    more = ["--out", str(arguments.out), "--device", arguments.device, "--threads", threads]
+    # The trees' library reads the first two; PyTorch has an option of its own.
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, threads), "OMP_WAIT_POLICY": "passive"}
     more += ["--views", arguments.views] if arguments.views else []
 
     def one(words: list[str]) -> bool:
@@ -170,7 +175,12 @@ def run_plan(wanted: list[list[str]], arguments: argparse.Namespace) -> int:
         call = [sys.executable, "-m", MODULE, *words, *more]
         try:
             ended = subprocess.run(
-                call, check=False, capture_output=True, text=True, timeout=arguments.timeout
+                call,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=arguments.timeout,
+                env=environment,
             )
         except subprocess.TimeoutExpired:
             said = f"given up after {arguments.timeout} s"
@@ -199,6 +209,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="", help="likewise")
     parser.add_argument("--list", action="store_true", help="print the cells that are wanted")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
+    parser.add_argument("--threads", type=int, default=1, help="threads per cell")
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds per cell at most")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true")
@@ -215,7 +226,7 @@ def main() -> None:
     elif arguments.graph is None:
         parser.error("name a graph, a --plan, or ask for the --table")
     else:
-        torch.set_num_threads(1)
+        torch.set_num_threads(arguments.threads)
         common.append(arguments.out, run(arguments))
 
 

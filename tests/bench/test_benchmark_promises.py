@@ -60,6 +60,18 @@ def test_the_list_leaves_out_what_is_there(
     assert set(every) - set(left) == {"umls --noise typed --seed 0"}
 
 
+def test_a_cell_that_takes_too_long_is_given_up_and_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "promises.jsonl"
+    monkeypatch.setattr(promises, "LARGE_KINDS", ())
+    ask = ("--plan", "large", "--graphs", "wn18rr", "--timeout", "0.01", "--out", str(out))
+    with pytest.raises(SystemExit):
+        run(monkeypatch, *ask)
+    assert "wn18rr --noise none --seed 0: given up after 0.01 s" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_a_promise_is_kept_within_its_interval() -> None:
     lines = [
         line(60, (50, 70)),

@@ -199,7 +199,8 @@ def warnings(found: Findings) -> tuple[str, ...]:
     if found.verdict.reliable and beta.high - beta.low > 0.05:
         said.append(
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
-            f"{1 - beta.low:.1%}; probabilities move with it."
+            f"{1 - beta.low:.1%}: errors that look like true facts may be there, too, and are not "
+            "in the list."
         )
     said += _unseen(found)
     counts = np.bincount(found.collected.facts[:, 1].numpy())
