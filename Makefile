@@ -9,7 +9,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types docs unit bench-smoke bench-ranking recipe-docs page-tables results-docs formats-docs world clean
+.PHONY: help install demo test lint types docs unit test-long bench-smoke bench-ranking recipe-docs page-tables results-docs formats-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,10 @@ docs: $(INSTALLED) ## Build the documentation site in out/docs; a warning is an 
 # One thread per worker: two workers with two threads each would wait for one another.
 unit: $(INSTALLED) ## All tests.
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
+
+# The same tests where they may try more often: tests/effort.py says how much.
+test-long: $(INSTALLED) ## The tests of the desk with hundreds of tries; takes long.
+	NPUGRAPH_LONG=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile tests/review
 
 bench-smoke: $(INSTALLED) ## Every system on small graphs, through the bench; within five minutes on two cores.
 	$(BIN)/npugraph bench run smoke --out out/bench-smoke --workers 2

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from npugraph.arrays import Ints
-from npugraph.errors import DataError
+from npugraph.errors import DataError, UnknownNameError
 from npugraph.review.cards import Card
 from npugraph.review.estimate import Draw, frozen_design
 from npugraph.review.evidence import Evidences
@@ -416,7 +416,7 @@ class Desk:
 
     def _check(self, number: int) -> None:
         if not 0 <= number < len(self.material):
-            raise DataError(
+            raise UnknownNameError(
                 f"There is no fact number {number}; this audit has {len(self.material):,} facts, "
                 "numbered from 0."
             )

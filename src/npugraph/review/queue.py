@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from npugraph.arrays import Floats, Ints
-from npugraph.errors import DataError
 from npugraph.graph import Vocabulary
 from npugraph.names import shorten
 from npugraph.review.learning import Judged
@@ -121,9 +120,9 @@ class Selector:
             entity = _id(material.entities, filters.entity)
             passing &= (material.facts[:, 0] == entity) | (material.facts[:, 2] == entity)
         if filters.source:
-            if filters.source not in material.sources:
-                raise DataError(f"No fact is from the source {shorten(filters.source)!r}.")
-            passing &= material.source == material.sources.index(filters.source)
+            known = filters.source in material.sources
+            code = material.sources.index(filters.source) if known else -1
+            passing &= material.source == code
         if filters.issue:
             mine = np.zeros(len(material), dtype=bool)
             mine[material.issue_facts.get(filters.issue, np.zeros(0, dtype=np.int64))] = True

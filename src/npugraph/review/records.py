@@ -255,6 +255,23 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """How far two reviewers agree.
+
+    Attributes:
+        one: name of the first.
+        other: name of the second.
+        facts: that both judged.
+        kappa: Cohen's, of their answers; None where both always gave the same one.
+    """
+
+    one: str
+    other: str
+    facts: int
+    kappa: float | None
+
+
+@dataclass(frozen=True)
 class Agreement:
     """How far reviewers agree who judged the same facts.
 
@@ -264,11 +281,11 @@ class Agreement:
         disputes: those that wait for one more reviewer.
         kappa: Cohen's kappa over all pairs of answers, 1 agreement, 0 chance; None without pairs
             or where everybody always gave the same answer.
-        pairs: (one, other, facts in common, kappa) for each two reviewers.
+        pairs: each two reviewers who judged the same facts.
     """
 
     facts: int
     agreed: int
     disputes: int
     kappa: float | None
-    pairs: tuple[tuple[str, str, int, float | None], ...] = ()
+    pairs: tuple[Pair, ...] = ()

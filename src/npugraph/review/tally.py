@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npugraph.arrays import Floats, Ints
 from npugraph.review.material import Material
-from npugraph.review.records import Agreement
+from npugraph.review.records import Agreement, Pair
 from npugraph.review.store import Answer
 
 STATES = ("open", "right", "wrong", "unsure", "dispute", "known")
@@ -133,7 +133,9 @@ class Tally:
             sum(len({word for _, word in said}) == 1 for said in words),
             int((self.state == DISPUTE).sum()),
             cohens_kappa(every),
-            tuple((*names, len(said), cohens_kappa(said)) for names, said in sorted(pairs.items())),
+            tuple(
+                Pair(*names, len(said), cohens_kappa(said)) for names, said in sorted(pairs.items())
+            ),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +13,13 @@ from starlette.testclient import TestClient
 
 import npugraph
 from hostile_names import facts
+from npugraph.review import Desk
 from npugraph.review.questions import open_questions
+from npugraph.review.web.api import desk_router
 from npugraph.review.web.app import create_app
 from npugraph.review.web.scoring import scoring_router
 from npugraph.review.web.security import Access, Guard
+from review_samples import sample_audit
 
 ACCESS = Access(8765, "a-token-for-these-tests")
 BEARER = {"Authorization": f"Bearer {ACCESS.token}"}
@@ -69,3 +72,16 @@ def run_client(run_folder: Path, serve: Callable[[Path], Guard]) -> TestClient:
 @pytest.fixture(scope="session")
 def audit_client(audit_folder: Path, serve: Callable[[Path], Guard]) -> TestClient:
     return TestClient(serve(audit_folder), base_url=ACCESS.url, headers=BEARER)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A desk with the facts of nobody's audit."""
+    with Desk.open(sample_audit(tmp_path / "audit", source=True).folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk_client(desk: Desk) -> TestClient:
+    app = create_app(ACCESS, [desk_router(desk)])
+    return TestClient(app, base_url=ACCESS.url, headers=BEARER)

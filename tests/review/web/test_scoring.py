@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
 import npugraph
 from hostile_names import HOSTILE, facts
 from npugraph.explaining import Explanation
 from npugraph.review.questions import Prediction, Scored
-from npugraph.review.web.models import MOST_FACTS, mirrored
+from npugraph.review.web.asked import MOST_FACTS
+from npugraph.review.web.models import mirrored
 
 FACT = {"head": "person 1", "relation": "knows", "tail": "person 2"}
 JSON = {"Content-Type": "application/json"}
@@ -57,6 +59,14 @@ def test_evidence_is_that_of_the_python_api(run_client: TestClient, run_folder: 
     found = run_client.post("/v1/explain", json={**FACT, "top": 2})
     right = npugraph.explain(run_folder, *FACT.values(), top=2, device="cpu")
     assert found.json() == plain(right)
+
+
+def test_evidence_has_the_form_that_is_documented(run_client: TestClient) -> None:
+    forms = run_client.get("/openapi.json").json()
+    form = {"$ref": "#/components/schemas/Explanation", "components": forms["components"]}
+    found = run_client.post("/v1/explain", json=FACT).json()
+    assert found["usage"]
+    Draft202012Validator(form).validate(found)
 
 
 def test_an_audit_answers_for_what_it_judged(audit_client: TestClient, audit_folder: Path) -> None:

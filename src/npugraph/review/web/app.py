@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -83,8 +84,7 @@ def page_templates() -> Environment:
 def _static() -> APIRouter:
     """Serve the files in ``static``: read now, by name, so that no request opens a path."""
     folder = Path(__file__).parent / "static"
-    there = folder.iterdir() if folder.is_dir() else ()
-    held = {file.name: file.read_bytes() for file in there if file.is_file()}
+    held = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     # One look for the report and the desk.
     held["report.css"] = (files("npugraph.report") / "style.css").read_bytes()
     router = APIRouter()
@@ -120,11 +120,22 @@ async def _invalid(_: Request, error: Exception) -> Response:
     return problem(422, f"{fields[0]}: {found[0]['msg']}.", fields[:NAMED])
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    response = problem(error.status_code, WORDS.get(error.status_code) or str(error.detail))
+    status = error.status_code
+    response = problem(status, WORDS.get(status) or str(error.detail))
     response.headers.update(error.headers or {})
+    if status == 405 and (methods := _methods(request)):
+        response.headers["Allow"] = ", ".join(methods)
     return response
+
+
+def _methods(request: Request) -> list[str]:
+    """Return what an address of the API takes; the framework tells of its first route alone."""
+    told = request.app.openapi()["paths"].items()
+    path = request.url.path
+    same = [ways for name, ways in told if re.fullmatch(re.sub(r"{\w+}", "[^/]+", name), path)]
+    return sorted({method.upper() for ways in same for method in ways})
 
 
 def status_of(error: Exception) -> int:

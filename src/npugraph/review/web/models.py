@@ -1,4 +1,4 @@
-"""What goes in and out over HTTP: pydantic models, made of the records of the Python API.
+"""What comes out over HTTP: pydantic models, made of the records of the Python API.
 
 A record (a frozen dataclass) is the only place where its fields are written down: ``mirrored``
 makes the model of it, with the descriptions of its docstring.
@@ -13,20 +13,14 @@ import operator
 import re
 import types
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from npugraph.review import Answer, Card, Facet, Saved, Share
 from npugraph.review.questions import Prediction, Scored
 
-# What comes in has no surprises; what goes out is what the record holds.
-ASKED = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 TOLD = ConfigDict(extra="forbid", frozen=True)
-LONGEST_NAME = 20_000
-MOST_FACTS = 1000
-MOST_ANSWERS = 1000
-
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 
 
 class Problem(BaseModel):
@@ -36,53 +30,6 @@ class Problem(BaseModel):
     status: int = Field(description="The status of the answer, once more.")
     error: str = Field(description="One sentence: what is wrong, and what to do.")
     fields: list[str] = Field(description="Which fields of the request are wrong; empty: none.")
-
-
-class FactIn(BaseModel):
-    """A fact, by names."""
-
-    model_config = ASKED
-    head: Name = Field(description="Name of the head.")
-    relation: Name = Field(description="Name of the relation.")
-    tail: Name = Field(description="Name of the tail.")
-
-    def names(self) -> tuple[str, str, str]:
-        """Return the three names."""
-        return self.head, self.relation, self.tail
-
-
-class ScoreIn(BaseModel):
-    """Facts to score."""
-
-    model_config = ASKED
-    facts: list[FactIn] = Field(
-        min_length=1, max_length=MOST_FACTS, description="The facts, known or not."
-    )
-
-
-class _Question(BaseModel):
-    model_config = ASKED
-    relation: Name = Field(description="Name of the relation.")
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description="How many answers.")
-    only_new: bool = Field(False, description="Leave out the answers that are known facts.")
-
-
-class TailsOf(_Question):
-    """The question (head, relation, ?)."""
-
-    head: Name = Field(description="Name of the head.")
-
-
-class HeadsOf(_Question):
-    """The question (?, relation, tail)."""
-
-    tail: Name = Field(description="Name of the tail.")
-
-
-class ExplainIn(FactIn):
-    """A fact to explain."""
-
-    top: int = Field(5, ge=1, le=100, description="At most so many pieces of each kind.")
 
 
 @dataclass(frozen=True)
@@ -97,6 +44,67 @@ class Predictions:
     """The most plausible entities, best first."""
 
     predictions: tuple[Prediction, ...]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a reviewer should judge now.
+
+    Attributes:
+        card: the fact; null where nothing is left.
+    """
+
+    card: Card | None
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What became of an undo.
+
+    Attributes:
+        saved: what was taken back; null where there was nothing.
+    """
+
+    saved: Saved | None
+
+
+@dataclass(frozen=True)
+class AnswerPage:
+    """Answers that hold, neither taken back nor replaced, oldest first.
+
+    Attributes:
+        answers: some of them.
+        next_cursor: for the next ones; empty after the last.
+    """
+
+    answers: tuple[Answer, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the answers say of all stored facts.
+
+    Attributes:
+        share: of wrong facts, with its 95% interval; null before the first fact drawn at random.
+        wanted: the half width that is asked for, in estimate mode.
+        enough: in estimate mode, whether it is reached.
+    """
+
+    share: Share | None
+    wanted: float | None
+    enough: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """Names that hold a text, the best fit first.
+
+    Attributes:
+        names: each with how it is shown, and in how many stored facts it is.
+    """
+
+    names: tuple[Facet, ...]
 
 
 @functools.cache
@@ -136,9 +144,13 @@ def _model_type(kind: Any) -> Any:
 
 def described(record: type) -> dict[str, str]:
     """Return what the docstring of a dataclass says of its fields."""
-    _, _, listed = (inspect.getdoc(record) or "").partition("Attributes:\n")
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    told: dict[str, str] = {}
+    # What a base says of its fields holds here, too.
+    for kind in reversed([one for one in record.__mro__ if dataclasses.is_dataclass(one)]):
+        _, _, listed = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+        found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", listed, re.MULTILINE)
+        told |= {name: " ".join(text.split()) for name, text in found}
+    return told
 
 
 def as_model(record: Any) -> BaseModel:

@@ -10,17 +10,8 @@ from pydantic import BaseModel
 
 from npugraph.explaining import Explanation
 from npugraph.review.questions import Questions
-from npugraph.review.web.models import (
-    ExplainIn,
-    HeadsOf,
-    Predictions,
-    Problem,
-    ScoredFacts,
-    ScoreIn,
-    TailsOf,
-    as_model,
-    mirrored,
-)
+from npugraph.review.web.asked import ExplainIn, HeadsOf, ScoreIn, TailsOf
+from npugraph.review.web.models import Predictions, Problem, ScoredFacts, as_model, mirrored
 
 # Why a question is not answered; each has the same form.
 REASONS = {
