@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,7 @@ from npugraph.triples import TripleIndex, distinct_tails, flip, mean_answers
 __all__ = [
     "PARTS",
     "SIDES",
+    "InputFile",
     "KnowledgeGraph",
     "Side",
     "Splits",
@@ -58,6 +59,21 @@ class Annotations:
 
     literals: pa.Table
     prefixes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file that a graph was read from.
+
+    Attributes:
+        path: where it was.
+        sha256: of its uncompressed bytes, when it was read.
+        options: how it was read, as ReadOptions takes it.
+    """
+
+    path: Path
+    sha256: str
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Vocabulary(Shown):
@@ -155,6 +171,8 @@ class KnowledgeGraph(Shown):
         part: int8 [n], places in PARTS, where the source says which facts are train, valid and
             test; None where it does not.
         path: the file or folder the graph was read from, or None.
+        inputs: the user's files that hold these very facts, in this order; empty where there are
+            none (facts in memory, a known graph, a selection).
         truth: the file of the hidden truth where the graph was perturbed on purpose. Training
             never opens it.
     """
@@ -172,6 +190,7 @@ class KnowledgeGraph(Shown):
     path: Path | None = None
     truth: Path | None = None
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
+    inputs: tuple[InputFile, ...] = ()
 
     def __post_init__(self) -> None:
         """Number the rows where the caller gave none."""
@@ -225,6 +244,7 @@ class KnowledgeGraph(Shown):
             label=None if self.label is None else self.label[index],
             part=None if self.part is None else self.part[index],
             columns={name: _taken(column, index) for name, column in self.columns.items()},
+            inputs=(),
         )
 
     def with_facts(self, facts: Tensor, source: str = "") -> KnowledgeGraph:

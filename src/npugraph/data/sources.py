@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from npugraph.data import datasets
 from npugraph.data.frames import graph_from_memory, rows_of
-from npugraph.data.io import ReadOptions, read_graph, read_splits
-from npugraph.graph import KnowledgeGraph, Splits
+from npugraph.data.io import ReadOptions, digest, read_graph, read_splits
+from npugraph.graph import InputFile, KnowledgeGraph, Splits
 
 # What load_graph takes; frames of other libraries have no type that could be named here.
 GraphLike: TypeAlias = Any
@@ -48,11 +48,14 @@ def load_graph(
         return replace(graph_from_memory(graph, options or ReadOptions()), name="graph")
     if isinstance(graph, str) and graph in (datasets.BUNDLED, *datasets.CATALOGUE):
         return datasets.load(graph)
-    path = Path(graph)
+    path, options = Path(graph), options or ReadOptions()
     if graph and path.is_dir():
-        return read_splits(path, options).whole()
+        splits = read_splits(path, options)
+        files = [Path(part.source) for part in splits.parts().values()]
+        return replace(splits.whole(), inputs=_inputs(files, options))
     if path.is_file():
-        return replace(read_graph(path, options), name=_stem(path), path=path)
+        found = read_graph(path, options)
+        return replace(found, name=_stem(path), path=path, inputs=_inputs([path], options))
     raise datasets.unknown_graph(str(graph))
 
 
@@ -67,6 +70,12 @@ def facts_of(graph: KnowledgeGraph, facts: Any) -> Tensor:
     """Return facts as ids [m, 3] of a graph: names in any form that load_graph takes, or ids."""
     rows = rows_of(facts, ReadOptions())
     return rows if isinstance(rows, Tensor) else graph.encode(rows)
+
+
+def _inputs(files: list[Path], options: ReadOptions) -> tuple[InputFile, ...]:
+    """Return the record of files that have just been read."""
+    how = {name: value for name, value in asdict(options).items() if name != "beside"}
+    return tuple(InputFile(path, digest(path), how) for path in files)
 
 
 def _stem(path: Path) -> str:

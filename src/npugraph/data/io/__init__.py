@@ -3,9 +3,10 @@
 Errors name the file and the line.
 """
 
-from npugraph.data.io.formats import TEXT, split_suffixes
+from npugraph.data.io.content import compress, digest, read_content
+from npugraph.data.io.formats import RDF, TEXT, split_suffixes
+from npugraph.data.io.layout import Layout, ReadOptions, text_layout
 from npugraph.data.io.read import (
-    ReadOptions,
     check_table,
     encode_tables,
     find_part,
@@ -22,16 +23,22 @@ from npugraph.data.io.write import (
 )
 
 __all__ = [
+    "RDF",
     "TEXT",
+    "Layout",
     "ReadOptions",
     "check_format",
     "check_table",
+    "compress",
+    "digest",
     "encode_tables",
     "find_part",
+    "read_content",
     "read_graph",
     "read_splits",
     "read_table",
     "split_suffixes",
+    "text_layout",
     "write_splits",
     "write_table",
     "write_text",

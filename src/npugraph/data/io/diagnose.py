@@ -62,17 +62,22 @@ def records(path: Path, compression: str | None, delimiter: str) -> Iterator[Rec
         OSError: the file breaks off or is damaged.
     """
     with pa.input_stream(str(path), compression=compression) as stream:
-        lines = _Lines(stream)
-        try:
-            if delimiter == "\t":
-                for text in lines:
-                    if text := text.rstrip("\r\n"):
-                        yield Record(lines.number, lines.number, text.split("\t"))
-            else:
-                yield from _quoted_records(lines, delimiter)
-        except UnicodeDecodeError as error:
-            sentence = f"byte {error.start + 1} is not valid UTF-8 ({error.reason})."
-            yield Record(lines.number, lines.number, [], sentence)
+        yield from records_of(stream, delimiter)
+
+
+def records_of(stream: pa.NativeFile, delimiter: str) -> Iterator[Record]:
+    """Yield the same of an open stream."""
+    lines = _Lines(stream)
+    try:
+        if delimiter == "\t":
+            for text in lines:
+                if text := text.rstrip("\r\n"):
+                    yield Record(lines.number, lines.number, text.split("\t"))
+        else:
+            yield from _quoted_records(lines, delimiter)
+    except UnicodeDecodeError as error:
+        sentence = f"byte {error.start + 1} is not valid UTF-8 ({error.reason})."
+        yield Record(lines.number, lines.number, [], sentence)
 
 
 class _Lines:

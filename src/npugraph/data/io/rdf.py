@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from npugraph.data.io.content import read_content
 from npugraph.data.io.formats import RDF, ROLES
 from npugraph.errors import DataError
 from npugraph.graph import LITERAL, Annotations
@@ -15,59 +19,81 @@ from npugraph.graph import LITERAL, Annotations
 BLANK_NODE = re.compile(rb"_:[^\s<>\"(){}\[\],;]+")
 
 
-def read_rdf(
-    path: Path, suffix: str, compression: str | None, literals: bool
-) -> tuple[pa.Table, Annotations]:
-    """Read a file into a table of facts (head, relation, tail, row) and what else it says.
+@dataclass(frozen=True)
+class Triples:
+    """The triples of a file, to be gone through once; then its prefixes are known.
 
-    Args:
-        path: the file.
-        suffix: its format.
-        compression: gzip, zstd or None.
-        literals: keep literals as entities; otherwise they are annotations.
+    Attributes:
+        each: subject, predicate and object as terms of pyoxigraph. A blank node without a name
+            in the file is numbered: the parser gives it another random name each time.
+        prefixes: returns what the file declares.
     """
+
+    each: Iterator[tuple[Any, Any, Any]]
+    prefixes: Callable[[], dict[str, str]]
+
+
+def parse_triples(data: bytes, path: Path, suffix: str) -> Triples:
+    """Parse the bytes of an RDF file; ``path`` is what relative IRIs and errors refer to."""
     try:
         import pyoxigraph
     except ImportError:
         raise DataError(
             f"{path}: reading RDF needs pyoxigraph; install it with: pip install 'npugraph[rdf]'."
         ) from None
-    try:
-        with pa.input_stream(str(path), compression=compression) as stream:
-            data = stream.read()
-    except OSError as error:
-        raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
+    named = {name.rstrip(b".").decode() for name in BLANK_NODE.findall(data)}
+    fresh = (label for i in count() if (label := f"unnamed{i}") and f"_:{label}" not in named)
+    unnamed: dict[str, Any] = {}
+
+    def numbered(term: Any) -> Any:
+        if not isinstance(term, pyoxigraph.BlankNode) or str(term) in named:
+            return term
+        if str(term) not in unnamed:
+            unnamed[str(term)] = pyoxigraph.BlankNode(next(fresh))
+        return unnamed[str(term)]
+
     kind = getattr(pyoxigraph.RdfFormat, RDF[suffix])
+    parser = pyoxigraph.parse(data, format=kind, base_iri=path.resolve().as_uri())
+
+    def each() -> Iterator[tuple[Any, Any, Any]]:
+        try:
+            for quad in parser:
+                yield numbered(quad.subject), quad.predicate, numbered(quad.object)
+        except SyntaxError as error:
+            raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from None
+
+    return Triples(each(), lambda: dict(parser.prefixes))
+
+
+def read_rdf(path: Path, suffix: str, literals: bool) -> tuple[pa.Table, Annotations]:
+    """Read a file into a table of facts (head, relation, tail, row) and what else it says.
+
+    Args:
+        path: the file.
+        suffix: its format.
+        literals: keep literals as entities; otherwise they are annotations.
+    """
     facts: tuple[list[str], list[str], list[str]] = ([], [], [])
     rows: list[int] = []
     values: list[tuple[str, str, str, str, str | None]] = []
-    named = {name.rstrip(b".") for name in BLANK_NODE.findall(data)}
-    unnamed: dict[str, str] = {}
-
-    def name(term: Any) -> str:
-        if isinstance(term, pyoxigraph.NamedNode):
-            return str(term.value)
-        label = str(term)
-        if isinstance(term, pyoxigraph.BlankNode) and label.encode() not in named:
-            # The parser gives such a node another random name each time; we number them.
-            return unnamed.setdefault(label, f"_:unnamed{len(unnamed)}")
-        return label
-
-    parser = pyoxigraph.parse(data, format=kind, base_iri=path.resolve().as_uri())
-    try:
-        for number, quad in enumerate(parser, 1):
-            tail = quad.object
-            if isinstance(tail, pyoxigraph.Literal) and not literals:
-                about = (tail.value, tail.datatype.value, tail.language)
-                values.append((name(quad.subject), quad.predicate.value, *about))
-                continue
-            rows.append(number)
-            for column, term in zip(facts, (quad.subject, quad.predicate, tail), strict=True):
-                column.append(name(term))
-    except SyntaxError as error:
-        raise DataError(f"{path}, line {error.lineno}: {error.msg}.") from None
+    found = parse_triples(read_content(path), path, suffix)
+    for number, (subject, predicate, tail) in enumerate(found.each, 1):
+        # Only a literal has a datatype.
+        if not literals and hasattr(tail, "datatype"):
+            about = (tail.value, tail.datatype.value, tail.language)
+            values.append((term_name(subject), predicate.value, *about))
+            continue
+        rows.append(number)
+        for column, term in zip(facts, (subject, predicate, tail), strict=True):
+            column.append(term_name(term))
     arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in facts]
     table = pa.table([*arrays, pa.array(rows, pa.int64())], names=[*ROLES[:3], "row"])
     columns = zip(*values, strict=True) if values else [()] * len(LITERAL)
     texts = [pa.array(list(column), pa.string()) for column in columns]
-    return table, Annotations(pa.table(texts, names=list(LITERAL)), dict(parser.prefixes))
+    return table, Annotations(pa.table(texts, names=list(LITERAL)), found.prefixes())
+
+
+def term_name(term: Any) -> str:
+    """Return a term of pyoxigraph as entities are called: an IRI bare, others as written."""
+    text = str(term)
+    return text[1:-1] if text[0] == "<" and text[1] != "<" else text

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +20,11 @@ import torch
 from torch import Tensor
 
 from npugraph.data.io.diagnose import Record, first_problem, records
-from npugraph.data.io.formats import (
-    COMPRESSION,
-    RDF,
-    ROLES,
-    TEXT,
-    looks_like_header,
-    might_be_header,
-    named_roles,
-    split_suffixes,
-)
+from npugraph.data.io.formats import COMPRESSION, RDF, ROLES, TEXT, split_suffixes
+from npugraph.data.io.layout import ReadOptions, assign_roles, position, text_layout
 from npugraph.data.io.names import similarity_note
 from npugraph.data.io.rdf import read_rdf
-from npugraph.errors import DataError, nearest
+from npugraph.errors import DataError
 from npugraph.graph import Annotations, KnowledgeGraph, Splits, Vocabulary
 
 log = logging.getLogger(__name__)
@@ -41,39 +32,6 @@ log = logging.getLogger(__name__)
 SPLITS = ("train", "valid", "test")
 # Before the names of columns that are kept beside the facts; no column of a fact begins so.
 MORE = "+"
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read a graph file; None means: find out from the file.
-
-    Attributes:
-        header: whether a text file's first line names its columns.
-        columns: names or positions (from 0) of head, relation, tail and, if wanted, confidence
-            and label.
-        delimiter: the character between the fields of a text file.
-        literals: keep RDF literals as entities instead of counting and skipping them.
-        beside: names or positions of further columns to keep beside the facts.
-    """
-
-    header: bool | None = None
-    columns: tuple[str | int, ...] | None = None
-    delimiter: str | None = None
-    literals: bool = False
-    beside: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse a column list that cannot be right before any file is opened."""
-        if self.columns is not None and not 3 <= len(self.columns) <= len(ROLES):
-            raise DataError(
-                f"Name 3 to 5 columns (head, relation, tail, confidence, label), "
-                f"not {len(self.columns)}."
-            )
-        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise DataError(
-                f"The delimiter is {self.delimiter!r}, but it must be one character other than a "
-                "quote or a line end."
-            )
 
 
 def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None) -> KnowledgeGraph:
@@ -127,14 +85,14 @@ def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, Annotations 
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
-    suffix, compression = split_suffixes(path)
+    suffix = split_suffixes(path)[0]
     beside = None
     if suffix in TEXT:
-        table = _read_text(path, compression, options.delimiter or TEXT[suffix], options)
+        table = _read_text(path, options)
     elif suffix == ".parquet":
         table = _read_parquet(path, options)
     elif suffix in RDF:
-        table, beside = read_rdf(path, suffix, compression, options.literals)
+        table, beside = read_rdf(path, suffix, options.literals)
     else:
         raise DataError(
             f"{path}: unknown format {suffix or '(no suffix)'!r}; "
@@ -145,17 +103,14 @@ def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, Annotations 
     return table, beside
 
 
-def _read_text(
-    path: Path, compression: str | None, delimiter: str, options: ReadOptions
-) -> pa.Table:
+def _read_text(path: Path, options: ReadOptions) -> pa.Table:
+    found = text_layout(path, options)
+    delimiter, compression = found.delimiter, found.compression
+    header, names, roles = found.header, found.names, found.roles
     quoted = delimiter != "\t"
-    first = _first_record(path, compression, delimiter)
-    header = _has_header(path, first, options)
-    names = first.fields if header else [str(i) for i in range(len(first.fields))]
-    roles = _assign_roles(f"{path}, line {first.first}", path, names, header, options.columns)
-    more = {name: _position(path, names, header, name) for name in options.beside}
+    more = {name: position(path, names, header, name) for name in options.beside}
     # Arrow skips lines, blank ones and those within quotes included.
-    skip = first.last if header else 0
+    skip = found.first.last if header else 0
     if header and _is_last(path, compression, delimiter):
         raise DataError(f"{path}: the file holds no facts.")
     if quoted and _odd_quotes(path, compression):
@@ -187,7 +142,7 @@ def _read_text(
     beside = [(MORE + name, table[columns[i]]) for name, i in more.items()]
     table = table.select([columns[i] for i in roles.values()]).rename_columns(list(roles))
     if header and options.header is None:
-        _doubt_header(path, first, roles, table)
+        _doubt_header(path, found.first, roles, table)
     checked = _check(
         table, lambda error: _explain(path, compression, delimiter, header, roles, error)
     )
@@ -201,22 +156,7 @@ def _with_more(table: pa.Table, beside: Sequence[tuple[str, pa.ChunkedArray]]) -
     return table
 
 
-def _has_header(path: Path, first: Record, options: ReadOptions) -> bool:
-    """Tell whether the first record names the columns: as told, by its words, or by --columns."""
-    if options.header is not None:
-        return options.header
-    named = [c for c in options.columns or () if isinstance(c, str) and not c.isdigit()]
-    if named and all(name in first.fields for name in named):
-        return True
-    if options.columns is None and might_be_header(first.fields):
-        log.warning(
-            "%s, line %d (%s) is read as a fact; if it names the columns, say --header.",
-            *(path, first.first, ", ".join(first.fields)),
-        )
-    return looks_like_header(first.fields)
-
-
-def _doubt_header(path: Path, first: Record, roles: dict[str, int], table: pa.Table) -> None:
+def _doubt_header(path: Path, first: Record, roles: Mapping[str, int], table: pa.Table) -> None:
     """Say so where a word that was taken for a column's name is the relation of facts, too."""
     word = first.fields[roles["relation"]]
     count = pc.sum(pc.equal(table["relation"], word)).as_py() or 0
@@ -233,7 +173,7 @@ def _explain(
     compression: str | None,
     delimiter: str,
     header: bool,
-    roles: dict[str, int],
+    roles: Mapping[str, int],
     error: object,
 ) -> str:
     """Find the first bad line; fall back on Arrow's own words for damage that is not in a line."""
@@ -242,19 +182,6 @@ def _explain(
     except OSError as damage:
         return f"{path}: the file breaks off or is damaged ({damage})."
     return f"{path}, {problem}" if problem else f"{path}: cannot be read ({error})."
-
-
-def _first_record(path: Path, compression: str | None, delimiter: str) -> Record:
-    """Return the first record that is not blank."""
-    try:
-        first = next(records(path, compression, delimiter), None)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be opened as {compression or 'text'} ({error}).") from None
-    if first is None:
-        raise DataError(f"{path}: the file is empty.")
-    if first.problem:
-        raise DataError(f"{path}, line {first.first}: {first.problem}")
-    return first
 
 
 def _is_last(path: Path, compression: str | None, delimiter: str) -> bool:
@@ -274,44 +201,6 @@ def _odd_quotes(path: Path, compression: str | None) -> bool:
         except OSError:  # the reader names the damage
             return False
     return count % 2 == 1
-
-
-def _assign_roles(
-    place: str,
-    path: Path,
-    names: Sequence[str],
-    named: bool,
-    columns: tuple[str | int, ...] | None,
-) -> dict[str, int]:
-    """Say which column holds what: role -> position."""
-    if columns is not None:
-        return {
-            role: _position(path, names, named, column)
-            for role, column in zip(ROLES, columns, strict=False)
-        }
-    if named:
-        found = named_roles(names)
-        if all(role in found for role in ROLES[:3]):
-            return found
-    if len(names) in (3, 4):
-        return dict(zip(ROLES, range(len(names)), strict=False))
-    hint = "" if len(names) > 1 else " Is the delimiter right?"
-    raise DataError(
-        f"{place}: {len(names)} columns, and it is not clear which are head, relation and "
-        f"tail; name them (columns head,relation,tail by name, or by position from 0).{hint}"
-    )
-
-
-def _position(path: Path, names: Sequence[str], named: bool, column: str | int) -> int:
-    if isinstance(column, int) or (column.isdigit() and not (named and column in names)):
-        if 0 <= int(column) < len(names):
-            return int(column)
-        raise DataError(f"{path}: there is no column {column}; it has {len(names)}, from 0.")
-    if not named:
-        raise DataError(f"{path}: column {column!r} is named, but the file has no header line.")
-    if column not in names:
-        raise DataError(f"{path}: no column is called {column!r}.{nearest(column, list(names))}")
-    return names.index(column)
 
 
 def _check(table: pa.Table, explain: object) -> pa.Table:
@@ -348,8 +237,8 @@ def _check(table: pa.Table, explain: object) -> pa.Table:
 def _read_parquet(path: Path, options: ReadOptions) -> pa.Table:
     try:
         schema = pyarrow.parquet.read_schema(path)
-        roles = _assign_roles(str(path), path, schema.names, True, options.columns)
-        more = [_position(path, schema.names, True, name) for name in options.beside]
+        roles = assign_roles(str(path), path, schema.names, True, options.columns)
+        more = [position(path, schema.names, True, name) for name in options.beside]
         wanted = [schema.names[i] for i in {*roles.values(), *more}]
         table = pyarrow.parquet.read_table(path, columns=wanted)
     except (pa.ArrowInvalid, OSError) as error:
@@ -365,7 +254,7 @@ def check_table(table: pa.Table, where: str, options: ReadOptions) -> pa.Table:
     ``where`` is how error messages call the table.
     """
     names = table.column_names
-    roles = _assign_roles(where, Path(where), names, True, options.columns)
+    roles = assign_roles(where, Path(where), names, True, options.columns)
     return _roles_and_more(table, where, {role: names[i] for role, i in roles.items()}, options)
 
 
@@ -376,7 +265,7 @@ def _roles_and_more(
     chosen = table.select(list(roles.values())).rename_columns(list(roles))
     names = table.column_names
     beside = [
-        (MORE + name, table[names[_position(Path(where), names, True, name)]])
+        (MORE + name, table[names[position(Path(where), names, True, name)]])
         for name in options.beside
     ]
     return _with_more(_check_columns(chosen, where), beside)
