@@ -34,6 +34,10 @@ FOLDERS = {
         "Folder of `audit`",
         {
             "report.html": "The same for a person: one file that needs nothing else.",
+            "cleaned.tsv": "The input without the facts in quarantine, in its own format, header, "
+            "columns and order: .csv, .nt, .ttl, .parquet, .gz as the input; a folder `cleaned` "
+            "where the input is one.",
+            "facts.tsv": "The input, where it was no file (a known graph, facts in memory).",
             "folds/fold-N/": "One run folder per fold, of the view embedding.",
             "pairs/fold-N/": "The same, of the view pairs.",
             "path/fold-N/": "One run folder per half of the folds, of the view path.",

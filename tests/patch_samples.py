@@ -7,11 +7,12 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from graph_files import write
-from npugraph.data.io import ReadOptions, digest, read_table
+from graph_files import table_of, write
+from npugraph.data.io import ReadOptions, digest, read_table, split_suffixes, write_table
 from npugraph.patching import Decision, Fact, Source
 
 # Letters that mean something to some format, and some that mean nothing to any.
@@ -145,3 +146,20 @@ def ntriples_cases(draw: Any) -> Case:
     if draw(st.booleans()):
         text = text.rstrip("\r\n")
     return Case("facts.nt", text, ReadOptions(), facts, draw(decisions_on(facts, iris)))
+
+
+FACT = list(Fact._fields)
+
+
+def iri(name: str) -> str:
+    """Return a name as an IRI."""
+    return "http://x.org/" + quote(name)
+
+
+def write_as(path: Path, rows: list[tuple[str, ...]]) -> None:
+    """Write facts in the format of a file's name; as IRIs where it is RDF."""
+    suffix = split_suffixes(path)[0]
+    if suffix in (".nt", ".ttl"):
+        write(path, "".join(" ".join(f"<{iri(name)}>" for name in row) + " .\n" for row in rows))
+    else:
+        write_table(table_of(rows), path)

@@ -15,6 +15,7 @@ from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.page import notes, report_data, summary
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph
+from npugraph.patching import read_patch
 
 QUICK = AuditSettings(recipe="random", folds=2, search=False, device="cpu", missing=10, explained=2)
 RIGHT = 40
@@ -73,10 +74,12 @@ def test_known_wrong_facts_are_reported_and_taken_out(found: Audit, tmp_path: Pa
     assert set(WRONG) <= taken
     assert summary(found)["known_wrong"] == len(WRONG)
     write_audit(found, tmp_path)
-    patch = json.loads((tmp_path / "patch.json").read_text(encoding="utf-8"))
-    removed = {(r["head"], r["relation"], r["tail"]): r["rows"] for r in patch["removed"]}
-    for fact in WRONG:
-        assert removed[fact] == [i + 1 for i, row in enumerate(rows()) if row == fact]
+    patch = read_patch(tmp_path / "patch.json")
+    assert {one.fact for one in patch.decisions if one.why == "known"} == set(WRONG)
+    removed = {entry.number: entry.text for entry in patch.files[0].removed}
+    for number, row in enumerate(rows(), 2):  # after the header
+        if row in WRONG:
+            assert removed[number].startswith("\t".join(row))
     record = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert record["notes"] == list(notes(found))
 

@@ -6,9 +6,11 @@ import csv
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import torch
@@ -17,10 +19,16 @@ from audit_samples import called_reliable, rows
 from npugraph.auditing import Audit, Thresholds, write_audit
 from npugraph.auditing.result import CORRECTED
 from npugraph.data.io import read_graph
+from npugraph.data.sources import load_graph
+from npugraph.graph import Vocabulary
+from npugraph.patching import apply_patch, read_patch, revert_patch
+from npugraph.patching.inputs import find_sources
+from patch_samples import FACT, facts_in, iri, write_as
 
 FILES = {
     "audit.json",
     "cleaned.tsv",
+    "facts.tsv",
     "issues.tsv",
     "missing.tsv",
     "patch.json",
@@ -59,6 +67,16 @@ def lines(path: Path) -> list[tuple[str, ...]]:
         return [tuple(line) for line in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
 
 
+def renamed(found: Audit, name: Callable[[str], str]) -> Audit:
+    """Return an audit of a graph with other names; they must sort as the old ones do."""
+    words = [
+        Vocabulary(pa.array([name(label) for label in old.labels.to_pylist()]), old.kind)
+        for old in (found.graph.entities, found.graph.relations)
+    ]
+    graph = dataclasses.replace(found.graph, entities=words[0], relations=words[1])
+    return called_reliable(dataclasses.replace(found, graph=graph))
+
+
 def test_every_file_is_there_and_nothing_else(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == FILES
 
@@ -76,17 +94,54 @@ def test_cleaned_and_quarantine_are_the_input(folder: Path, cleaned: Audit) -> N
     assert rows()[1] in out
 
 
-def test_the_patch_undoes_the_cleaning(folder: Path) -> None:
-    patch = json.loads((folder / "patch.json").read_text(encoding="utf-8"))
-    whole: dict[int, tuple[str, ...]] = {}
-    for fact in patch["removed"]:
-        assert 0 <= fact["probability"] <= 1
-        for row in fact["rows"]:
-            whole[row] = (fact["head"], fact["relation"], fact["tail"])
-    kept = iter(lines(folder / "cleaned.tsv"))
-    restored = [whole[i] if i in whole else next(kept) for i in range(1, len(rows()) + 1)]
-    assert restored == rows()
-    assert patch["added"] == []
+def test_the_patch_makes_the_cleaned_graph_and_undoes_it(folder: Path, cleaned: Audit) -> None:
+    patch, facts = read_patch(folder / "patch.json"), folder / "facts.tsv"
+    assert lines(facts) == rows()
+    (done,) = apply_patch(patch, facts)
+    assert done.content == (folder / "cleaned.tsv").read_bytes()
+    (undone,) = revert_patch(patch, folder / "cleaned.tsv")
+    assert undone.content == facts.read_bytes()
+    assert {one.fact for one in patch.decisions} == set(lines(folder / "quarantine.tsv"))
+    for one in patch.decisions:
+        assert (one.change, one.why) == ("remove", "quarantine")
+        assert one.probability is not None
+        assert 0 <= one.probability <= 1
+
+
+@pytest.mark.parametrize("name", ["my facts.csv", "facts.nt", "facts.ttl.gz", "facts.parquet"])
+def test_the_cleaned_graph_has_the_format_of_the_input(
+    cleaned: Audit, tmp_path: Path, name: str
+) -> None:
+    path, out = tmp_path / name, tmp_path / "audit"
+    write_as(path, rows())
+    graph = dataclasses.replace(cleaned.graph, inputs=load_graph(path).inputs)
+    found = called_reliable(dataclasses.replace(cleaned, graph=graph))
+    if path.suffix in (".nt", ".gz"):
+        # Names are IRIs there.
+        found = renamed(found, iri)
+    result = write_audit(found, out)
+    assert result["cleaned"] == "cleaned" + name[name.index(".") :]
+    assert not (out / "facts.tsv").exists()
+    kept = facts_in(out / str(result["cleaned"]))
+    wanted = [tuple(row.values()) for row in found.cleaned.select(FACT).to_pylist()]
+    # Turtle has neither order nor repeats.
+    assert (set(kept) == set(wanted)) if ".ttl" in name else (kept == wanted)
+    record = json.loads((out / "audit.json").read_text(encoding="utf-8"))["input"]
+    assert record["files"][0]["path"] == f"../{name}"
+    assert find_sources({"input": record}, out)[0].path.samefile(path)
+
+
+def test_an_input_that_changed_meanwhile_is_not_cleaned(
+    cleaned: Audit, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, out = tmp_path / "facts.csv", tmp_path / "audit"
+    write_as(path, rows())
+    graph = dataclasses.replace(cleaned.graph, inputs=load_graph(path).inputs)
+    path.write_text("a,r,b\n", encoding="utf-8")
+    result = write_audit(called_reliable(dataclasses.replace(cleaned, graph=graph)), out)
+    assert "has changed since it was audited" in caplog.text
+    assert result["cleaned"] == "cleaned.tsv"
+    assert lines(out / "facts.tsv") == rows()
 
 
 def test_the_cleaned_graph_can_be_read_again(folder: Path) -> None:

@@ -13,36 +13,16 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from audit_samples import WRONG, rows
+from cli_calls import npugraph, refusal
 from npugraph import auditing
-from npugraph.cli import app
 from npugraph.cli import audit as commands
 from npugraph.data.perturb import Truth
-from npugraph.errors import NpugraphError
 
 QUICK = ("--set", "d=8", "--set", "epochs=2", "--set", "search=false", "--device", "cpu")
 SMALL = (*QUICK, "--folds", "2", "--budget", "12", "--missing", "20", "--set", "explained=3")
-
-
-def call(*words: object) -> Result:
-    """Run a command in this process."""
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-
-
-def npugraph(*words: object) -> Result:
-    """Run a command that must succeed."""
-    done = call(*words)
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done
-
-
-def refusal(*words: object) -> str:
-    """Run a command that must fail with a sentence; return it."""
-    done = call(*words)
-    assert isinstance(done.exception, NpugraphError), (done.output, done.exception)
-    return str(done.exception)
 
 
 def lines(path: Path) -> list[tuple[str, ...]]:

@@ -6,20 +6,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
-from npugraph.data.io import ReadOptions
 from npugraph.errors import DataError
 from npugraph.patching import (
-    Decision,
-    Fact,
     apply_patch,
     make_patch,
     read_patch,
     revert_patch,
 )
-from npugraph.patching.records import raw_fields
 from patch_samples import (
     Case,
     expected,

@@ -154,7 +154,13 @@ def assessment(found: Findings) -> Assessment:
         ),
     ]
     if len(found.quarantine_rows):
-        steps.insert(0, ("DIR/cleaned.tsv", "Take the graph without the facts in quarantine."))
+        steps.insert(
+            0,
+            (
+                "npugraph export DIR --format graph --quarantine --out FILE",
+                "Take the graph without the facts in quarantine, in its own format.",
+            ),
+        )
     return Assessment(
         found.verdict.level,
         found.verdict.why,

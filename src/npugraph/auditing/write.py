@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from torch import Tensor
 
 from npugraph.auditing.alternatives import better_alternatives
+from npugraph.auditing.cleaning import write_cleaned
 from npugraph.auditing.page import report_data, sentences, summary
 from npugraph.auditing.result import FACT, Findings
 from npugraph.data.io import write_table, write_text
@@ -31,8 +31,10 @@ def write_audit(
     - evidence.parquet: what speaks for and against the first of both, as sentences;
     - names.parquet: labels and short forms of names, where there are any;
     - posterior.parquet: every input row and every proposed fact with its probability;
-    - cleaned.tsv and quarantine.tsv: the input rows, cut in two by the target precision;
-    - patch.json: what was taken out, and how to undo it;
+    - quarantine.tsv: the input rows that are taken out, by the target precision;
+    - cleaned.tsv, .csv, .nt, ...: the others, in the input's own format;
+    - patch.json: what was taken out; ``npugraph apply`` and ``npugraph revert`` take it;
+    - facts.tsv: the input, where it was no file;
     - report.html: the same for a person;
     - audit.json: figures, settings and thresholds.
 
@@ -53,15 +55,15 @@ def write_audit(
     if len(names := _names(found)):
         write_table(names, folder / "names.parquet")
     # Columns beyond the three would be misread without their names.
-    named = found.cleaned.num_columns > len(FACT)
-    write_table(found.cleaned, folder / "cleaned.tsv", header=named)
+    named = found.quarantine.num_columns > len(FACT)
     write_table(found.quarantine, folder / "quarantine.tsv", header=named)
-    write_text(folder / "patch.json", json.dumps(_patch(found), indent=1) + "\n")
+    cleaned = write_cleaned(found, folder)
     write_report(report_data(found, planted), folder / "report.html")
-    result = summary(found)
+    result = {**summary(found), "cleaned": cleaned.name}
     record = {
         "npugraph": __version__,
         **result,
+        "input": cleaned.input,
         "settings": found.settings.asked(),
         "training": dataclasses.asdict(found.training),
         "thresholds": dataclasses.asdict(found.settings.thresholds),
@@ -94,32 +96,3 @@ def _evidence(found: Findings) -> pa.Table:
     kinds = {name: pa.string() for name in FACT}
     kinds |= {name: pa.list_(pa.string()) for name in lists}
     return pa.Table.from_pylist(rows, pa.schema(kinds))
-
-
-def _patch(found: Findings) -> dict[str, Any]:
-    """Return what cleaning does to the input, so that it can be undone or done elsewhere."""
-    records: dict[int, list[int]] = {}
-    index = found.graph.index()
-    places = index.places(found.graph.facts).numpy()[found.taken_out]
-    for place, record in zip(
-        places.tolist(), found.graph.rows.numpy()[found.taken_out].tolist(), strict=True
-    ):
-        records.setdefault(place, []).append(record)
-    facts = [found.collected.facts[found.quarantine_rows], found.answers.wrong]
-    probability = [
-        *found.collected.probability[found.quarantine_rows].tolist(),
-        *np.zeros(len(found.answers.wrong)).tolist(),
-    ]
-    removed = [row for part in facts for row in found.graph.with_facts(part).to_table().to_pylist()]
-    numbers = [place for part in facts for place in index.places(part).tolist()]
-    return {
-        "what": "Facts taken out of the input. To undo, add each fact of 'removed' to cleaned.tsv "
-        "as often as it has 'rows', the numbers of its records in the input.",
-        "graph": found.name,
-        "target_precision": found.settings.target_precision,
-        "removed": [
-            {**row, "probability": chance, "rows": records[place]}
-            for row, chance, place in zip(removed, probability, numbers, strict=True)
-        ],
-        "added": [],
-    }

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from npugraph.cli import audit, bench, check, data, model, recipes, serve
+from npugraph.cli import audit, bench, check, data, model, patch, recipes, serve
 from npugraph.cli.common import show_messages
 from npugraph.errors import NpugraphError, SettingsError, cannot_write
 from npugraph.version import __version__
@@ -29,6 +29,9 @@ app.add_typer(bench.bench, name="bench")
 app.command()(audit.audit)
 app.command()(audit.explain)
 app.command()(check.check)
+app.command()(patch.export)
+app.command()(patch.apply)
+app.command()(patch.revert)
 app.command()(data.perturb)
 app.command()(data.interactions)
 app.command()(model.fit)

@@ -395,8 +395,8 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
     if issues := sum(result["issues"].values()):
         yield f"issues.tsv: {issues:,} issues, found without a model."
     yield (
-        f"quarantine.tsv: the {result['quarantined']:,} facts that cleaned.tsv leaves out; "
-        "patch.json says how to undo that."
+        f"quarantine.tsv: the {result['quarantined']:,} facts that {result['cleaned']} leaves out; "
+        "npugraph apply and revert take patch.json."
     )
     if "planted" in result:
         check = result["planted"]

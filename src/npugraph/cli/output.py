@@ -42,6 +42,7 @@ AUDIT_FILES = (
     "posterior.parquet",
     "cleaned.tsv",
     "quarantine.tsv",
+    "facts.tsv",
     "patch.json",
     "report.html",
 )
@@ -59,7 +60,8 @@ TUNE_FILES = ("study.db", "study.lock", "trials.tsv", "best.json")
 _RUN = "|".join(map(re.escape, RUN_FILES))
 PATTERNS = {
     "run": _RUN,
-    "audit": "|".join(map(re.escape, AUDIT_FILES)) + rf"|(folds|pairs|path)/fold-\d+/({_RUN})",
+    "audit": "|".join(map(re.escape, AUDIT_FILES))
+    + rf"|cleaned\.[a-z.]+|cleaned/[^/]+|(folds|pairs|path)/fold-\d+/({_RUN})",
     "perturbed graph": "|".join(map(re.escape, PERTURB_FILES)),
     "study": "|".join(map(re.escape, TUNE_FILES)) + r"|study\.db-(journal|wal|shm)",
 }

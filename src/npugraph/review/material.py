@@ -69,7 +69,7 @@ class Material:
     def open(cls, folder: str | Path) -> Material:
         """Read the folder of an audit."""
         path = as_path(folder, "an audit")
-        record = _record(path)
+        record = audit_record(path)
         table = _distinct(_parquet(path / "posterior.parquet"))
         ends = pa.chunked_array([*table["head"].chunks, *table["tail"].chunks])
         entities = Vocabulary.of(ends, "entity")
@@ -223,7 +223,8 @@ class Material:
         return np.unique(numbers[first[entity] : first[entity + 1]])
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def audit_record(folder: Path) -> dict[str, Any]:
+    """Read the audit.json of an audit's folder."""
     path = folder / "audit.json"
     if not path.is_file():
         raise RunError(

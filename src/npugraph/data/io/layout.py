@@ -81,7 +81,8 @@ def text_layout(path: Path, options: ReadOptions, *, warn: bool = True) -> Layou
     delimiter = options.delimiter or TEXT[suffix]
     first = first_record(path, compression, delimiter)
     header = _has_header(first, options)
-    if warn and options.header is options.columns is None and might_be_header(first.fields):
+    asked = options.header is not None or options.columns is not None
+    if warn and not asked and might_be_header(first.fields):
         log.warning(
             "%s, line %d (%s) is read as a fact; if it names the columns, say --header.",
             *(path, first.first, ", ".join(first.fields)),

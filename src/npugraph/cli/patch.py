@@ -1,0 +1,228 @@
+"""Commands that take decisions home: export, apply, revert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npugraph.cli.common import JsonOption, emit, say
+from npugraph.cli.output import OverwriteOption, check_file, check_folder
+
+if TYPE_CHECKING:
+    from npugraph.patching.apply import Outcome
+    from npugraph.patching.patch import Patch
+
+PatchArgument = Annotated[
+    Path, typer.Argument(metavar="PATCH", help="A patch of npugraph export, or of an audit.")
+]
+FactsArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FACTS", help="The file it is for, or the folder of the files."),
+]
+ToOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="The file to write, or the folder for several. Without it: printed.",
+        show_default=False,
+    ),
+]
+InPlaceOption = Annotated[bool, typer.Option("--in-place", help="Change FACTS itself.")]
+
+
+def export(
+    audit: Annotated[Path, typer.Argument(metavar="AUDIT_DIR", help="The folder of an audit.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            help="graph: the cleaned graph in the input's own format; patch: for npugraph apply.",
+            show_default=False,
+        ),
+    ],
+    out: ToOption = None,
+    facts: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file that was audited, or its folder, where it is not found by itself.",
+            show_default=False,
+        ),
+    ] = None,
+    quarantine: Annotated[
+        bool,
+        typer.Option("--quarantine", help="Take out the audit's quarantine, too."),
+    ] = False,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take home what was decided about an audit's facts at the review desk.
+
+    Facts called false go, corrected ones change, missing ones called true come; what nobody is
+    sure of, or reviewers disagree on, stays. The input is read, never changed.
+
+    Example: npugraph export audit --format graph --out cleaned.tsv
+    """
+    from npugraph.review.export import Decided, check_format
+    from npugraph.review.export import export as make
+
+    check_format(format)
+    _need_place(out, as_json)
+    if out is not None and not out.is_dir():
+        check_file(out, overwrite)
+    made = make(Decided.open(audit, quarantine=quarantine, facts=facts), format)
+    for note in made.notes:
+        say(f"note: {note}")
+    written = _write_files(made.files, out, overwrite)
+    result = {"audit": str(audit), "format": format, **made.counts, "notes": list(made.notes)}
+    result["out"] = [str(path) for path in written]
+    emit("export", result, as_json, lambda: _print(made.files, out))
+    say(_sentence(made.counts, written))
+
+
+def apply(
+    patch: PatchArgument,
+    facts: FactsArgument,
+    out: ToOption = None,
+    in_place: InPlaceOption = False,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the changes of a patch in the file that it was made for.
+
+    Every byte of a line that is not changed stays. A Turtle, Parquet or compressed file is written
+    anew, and a copy of the original is kept beside it for npugraph revert.
+
+    Example: npugraph apply patch.json facts.tsv --out cleaned.tsv
+    """
+    from npugraph.patching import apply_patch, read_patch
+
+    _check_target(facts, out, in_place, overwrite, as_json)
+    read = read_patch(patch)
+    _finish("apply", patch, read, apply_patch(read, facts), facts, out, in_place, as_json)
+
+
+def revert(
+    patch: PatchArgument,
+    facts: FactsArgument,
+    out: ToOption = None,
+    in_place: InPlaceOption = False,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take the changes of a patch back: the file is as it was before npugraph apply.
+
+    A TSV, CSV or N-Triples file comes back byte for byte; others from the copy that npugraph apply
+    kept, or, where that is gone, by their facts.
+
+    Example: npugraph revert patch.json cleaned.tsv --out facts.tsv
+    """
+    from npugraph.patching import read_patch, revert_patch
+
+    _check_target(facts, out, in_place, overwrite, as_json)
+    read = read_patch(patch)
+    done = revert_patch(read, facts)
+    for one in done:
+        if not one.exact:
+            say(
+                f"note: the copy of {one.source} that npugraph apply kept is not there; its facts "
+                "come back, not its bytes."
+            )
+    _finish("revert", patch, read, done, facts, out, in_place, as_json)
+
+
+def _check_target(
+    facts: Path, out: Path | None, in_place: bool, overwrite: bool, as_json: bool
+) -> None:
+    """Refuse a place to write before anything is read."""
+    from npugraph.errors import SettingsError
+
+    if in_place and out is not None:
+        raise SettingsError("Give --out or --in-place, not both.")
+    if not in_place:
+        _need_place(out, as_json)
+    if out is not None and facts.is_dir():
+        check_folder(out)
+    elif out is not None:
+        check_file(out, overwrite)
+
+
+def _need_place(out: Path | None, as_json: bool) -> None:
+    from npugraph.errors import SettingsError
+
+    if as_json and out is None:
+        raise SettingsError("With --json, say where to write: --out FILE.")
+
+
+def _finish(
+    name: str,
+    path: Path,
+    patch: Patch,
+    done: list[Outcome],
+    facts: Path,
+    out: Path | None,
+    in_place: bool,
+    as_json: bool,
+) -> None:
+    """Write or print changed files, and say what was done."""
+    from npugraph.data.io import compress, split_suffixes
+    from npugraph.patching import write_outcomes
+
+    files = tuple(
+        (one.source.name, compress(one.content, split_suffixes(one.source)[1])) for one in done
+    )
+    written = write_outcomes(done, facts, out) if out is not None or in_place else []
+    result: dict[str, Any] = {"patch": str(path), "facts": str(facts), **patch.counts()}
+    result |= {
+        "exact": all(one.exact for one in done) if name == "revert" else True,
+        "out": [str(place) for place in written],
+    }
+    emit(name, result, as_json, lambda: None if written else _print(files, None))
+    counts = patch.counts()
+    say(_sentence(counts, written) if name == "apply" else f"Taken back: {_sentence(counts, [])}")
+
+
+def _write_files(
+    files: tuple[tuple[str, bytes], ...], out: Path | None, overwrite: bool
+) -> list[Path]:
+    """Write files: one to ``out``, several, or one into a folder, under their own names."""
+    from npugraph.data.io import written_whole
+    from npugraph.errors import writing
+
+    if out is None:
+        return []
+    inside = len(files) > 1 or out.is_dir()
+    if inside:
+        check_folder(out)
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+    places = [out / name if inside else out for name, _ in files]
+    for place in places:
+        check_file(place, overwrite)
+    for place, (_, data) in zip(places, files, strict=True):
+        with written_whole(place) as temporary:
+            temporary.write_bytes(data)
+    return places
+
+
+def _print(files: tuple[tuple[str, bytes], ...], out: Path | None) -> None:
+    """Print a file where no place to write was given; only text can be."""
+    from npugraph.errors import SettingsError
+
+    if out is not None:
+        return
+    if len(files) > 1:
+        raise SettingsError(f"{len(files)} files cannot be printed; give a folder: --out DIR.")
+    name, data = files[0]
+    if name.endswith((".parquet", ".gz", ".zst")):
+        raise SettingsError(f"{name} is no text that could be printed; give --out FILE.")
+    typer.echo(data, nl=False)
+
+
+def _sentence(counts: dict[str, int], written: list[Path]) -> str:
+    """Say what was done."""
+    words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    if not any(counts.values()):
+        words = "nothing is decided, so nothing changes"
+    place = f"; written: {', '.join(map(str, written))}" if written else ""
+    return f"Facts: {words}{place}."
