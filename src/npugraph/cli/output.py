@@ -39,6 +39,7 @@ AUDIT_FILES = (
     "missing.tsv",
     "issues.tsv",
     "names.parquet",
+    "evidence.parquet",
     "posterior.parquet",
     "cleaned.tsv",
     "quarantine.tsv",
