@@ -81,6 +81,41 @@ def test_the_promise_is_that_of_the_facts_that_are_listed(done: Audit) -> None:
     assert told["wrong_share_high"] >= done.test.most_wrong - 1e-9
 
 
+def test_missing_facts_end_where_fewer_than_half_should_be_true(done: Audit) -> None:
+    count = len(done.proposed.facts)
+    chance = np.linspace(1, 0, count)
+    proposed = dataclasses.replace(done.proposed, probability=chance, low=chance, high=chance)
+
+    def listed(missing: int | None, reliable: bool = True) -> np.ndarray:
+        asked = dataclasses.replace(done.settings, missing=missing)
+        told = dataclasses.replace(done, settings=asked, proposed=proposed)
+        return (called_reliable(told) if reliable else told).missing_rows
+
+    assert (chance[listed(None)] >= 0.5).all()
+    assert len(listed(None)) == int((chance >= 0.5).sum())
+    assert len(listed(count)) == count
+    assert len(listed(3)) == 3
+    # Where that cannot be told, as many as the budget.
+    assert len(listed(None, reliable=False)) == min(done.settings.budget, count)
+
+
+def test_quarantine_needs_its_precision_by_the_lower_end(done: Audit) -> None:
+    relation = done.collected.facts[:, 1]
+    rare = (torch.bincount(relation)[relation] < 20).numpy()
+    assert rare.any()
+    chance = np.full(len(rare), 0.99)
+    chance[:60] = 0.02
+
+    def taken(high: float) -> np.ndarray:
+        upper = np.maximum(chance, np.where(chance < 0.5, high, 1.0))
+        judged = dataclasses.replace(done.collected, probability=chance, high=upper)
+        return called_reliable(dataclasses.replace(done, collected=judged)).quarantine_rows
+
+    assert set(taken(0.05)) == set(np.flatnonzero((chance < 0.5) & ~rare & ~done.protected))
+    # By the lower end only four of five would be wrong; nine of ten are asked for.
+    assert len(taken(0.2)) == 0
+
+
 def test_families_that_would_be_overlooked_are_named_beside_a_promise(done: Audit) -> None:
     rows = (FamilyTest("arbitrary", 40, 0.99, 0.8), FamilyTest("plausible", 60, 0.7, 0.02))
     told = called_reliable(
