@@ -4,11 +4,13 @@ An end of a stored fact is replaced, so what was meant is known. It stands besid
 where somebody adds a wrong fact, or it is gone, as where somebody overwrites a right one; half of
 the errors are of either sort. Each end of an error gives two options at most: the only other stored
 answer to its question, and the best answer that is not stored. A classifier learns which option is
-right. It is tested on errors of folds that it was not trained on.
+right. It is tested on errors of folds that it was not trained on, and that are as suspicious as the
+list of suspects: what is easy to correct is not always easy to find.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +24,7 @@ from npugraph.auditing.features import by_relation
 from npugraph.auditing.missing import best_new, role_of
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.trees import Trees
 from npugraph.data.corrupt import HEAD, TAIL, Noise, Roles
 from npugraph.data.corrupt.replace import entity, put
@@ -38,6 +41,9 @@ ONE_END: tuple[Noise, ...] = ("one-sided", "typed")
 MANY = 5
 # The trees that tell right options from others, and the fewest right ones to learn from.
 ROUNDS, LEAVES, LEAST_RIGHT = 60, 15, 20
+# What an error counts that is less suspicious than the suspects, and the fewest corrections that
+# are a test.
+LESS_SUSPICIOUS, LEAST_PROPOSED = 0.1, 10
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class CorrectionTest:
     """What became of errors that were made to test corrections.
 
     Attributes:
-        tried: errors.
+        tried: errors that are as suspicious as the suspects.
         proposed: the share of them that a correction was proposed for.
         right: the share of right ones among these; where errors of other kinds seem to be stored,
             which have no one wrong end, it is less by their share.
@@ -112,45 +118,37 @@ def one_ended(weight: Mapping[str, float]) -> float:
     return ones / total if total else 0.0
 
 
-def learn_corrections(
-    crossfit: CrossFit, settings: AuditSettings, one_ended: float = 1.0
-) -> Corrector:
-    """Make errors, and learn and test which of their options are right.
-
-    Args:
-        crossfit: the folds, the systems and what they said.
-        settings: what is asked for.
-        one_ended: the share of the wrong facts that seem to have one wrong end.
-    """
-    made = list(_made_errors(crossfit, settings))
-    features = np.concatenate([each.options.features.numpy() for each in made])
-    right = np.concatenate([each.right for each in made])
-    fold = np.repeat([each.fold for each in made], [len(each.right) for each in made])
-    before = np.cumsum([0, *(each.count for each in made)])
-    of = np.concatenate(
-        [each.options.of.numpy() + n for each, n in zip(made, before, strict=False)]
-    )
-    if right.sum() < LEAST_RIGHT or right.all():
-        return Corrector(None, CorrectionTest(int(before[-1])))
+def learn_corrections(crossfit: CrossFit, model: TruthModel, settings: AuditSettings) -> Corrector:
+    """Make errors, and learn and test which of their options are right."""
+    made = _join(list(_made_errors(crossfit, model, settings)))
+    tried = int(made.listed.sum())
+    if made.right.sum() < LEAST_RIGHT or made.right.all():
+        return Corrector(None, CorrectionTest(tried))
+    features = made.options.features.numpy()
+    of = made.options.of.numpy()
+    weight = np.where(made.listed[of], 1.0, LESS_SUSPICIOUS)
 
     def fit(rows: Bools) -> Trees:
         return Trees.fit(
             features[rows],
-            right[rows],
-            np.ones(int(rows.sum())),
+            made.right[rows],
+            weight[rows],
             rounds=ROUNDS,
             leaves=LEAVES,
             seed=number(settings.seed, "corrections") % 2**31,
         )
 
-    chance = np.zeros(len(right))
-    for one in np.unique(fold):
-        chance[fold == one] = fit(fold != one).probability(features[fold == one])
+    chance = np.zeros(len(of))
+    for one in np.unique(made.fold):
+        mine = made.fold[of] == one
+        chance[mine] = fit(~mine).probability(features[mine])
     shown = _best(chance, of)
-    shown = shown[chance[shown] >= settings.thresholds.least_corrected]
-    share = float(right[shown].mean()) * one_ended if len(shown) else 0.0
-    test = CorrectionTest(int(before[-1]), len(shown) / max(int(before[-1]), 1), share)
-    return Corrector(fit(np.ones(len(right), dtype=bool)), test)
+    shown = shown[(chance[shown] >= settings.thresholds.least_corrected) & made.listed[of[shown]]]
+    share = 0.0
+    if len(shown) >= LEAST_PROPOSED:
+        share = float(made.right[shown].mean()) * one_ended(model.profile.weight)
+    test = CorrectionTest(tried, len(shown) / max(tried, 1), share)
+    return Corrector(fit(np.ones(len(of), dtype=bool)), test)
 
 
 def _best(chance: Floats, of: Ints) -> Ints:
@@ -185,20 +183,43 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Errors:
-    """Errors that were made for one fold: how many, their options, and which are right [m]."""
+    """Errors that were made to learn from.
 
-    fold: int
-    count: int
+    Attributes:
+        fold: int64 [n].
+        listed: bool [n], whether they are as suspicious as the suspects.
+        options: of all of them, m in all.
+        right: bool [m], which options are what was meant.
+    """
+
+    fold: Ints
+    listed: Bools
     options: _Options
     right: Bools
 
 
-def _made_errors(crossfit: CrossFit, settings: AuditSettings) -> Iterator[_Errors]:
+def _join(parts: list[_Errors]) -> _Errors:
+    """Return the errors of all parts, numbered on."""
+    before = np.cumsum([0, *(len(part.fold) for part in parts)])
+    of = [part.options.of + int(count) for part, count in zip(parts, before[:-1], strict=True)]
+    columns = zip(*(dataclasses.astuple(part.options)[1:] for part in parts), strict=True)
+    fold, listed, right = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("fold", "listed", "right")
+    )
+    options = _Options(torch.cat(of), *(torch.cat(column) for column in columns))
+    return _Errors(fold, listed, options, right)
+
+
+def _made_errors(
+    crossfit: CrossFit, model: TruthModel, settings: AuditSettings
+) -> Iterator[_Errors]:
     """Yield errors fold by fold: beside the facts that they are made of, and in their place."""
     folds, known, asker = crossfit.folds, crossfit.folds.index(), _Asker(crossfit, settings)
     stored = folds.graph.facts
     roles = Roles(stored, known.num_entities, known.num_relations)
     wanted = settings.thresholds.corrected_facts // (2 * folds.count)
+    last = np.sort(model.stack.collected)[: settings.budget].max()
     for fold in range(folds.count):
         for gone in (False, True):
             rng = generator(settings.seed, "errors with one wrong end", fold, gone)
@@ -216,7 +237,9 @@ def _made_errors(crossfit: CrossFit, settings: AuditSettings) -> Iterator[_Error
             options = asker.options(fold, torch.cat([stored[left], wrong]), wrong, features)
             fixed = put(wrong[options.of], options.end, options.entity)
             right = (fixed == meant[options.of]).all(1).numpy()
-            yield _Errors(fold, len(wrong), options, right)
+            of_fold = np.full(len(wrong), fold)
+            listed = model.stack.score(features.numpy(), of_fold) <= last
+            yield _Errors(of_fold, listed, options, right)
 
 
 class _Asker:

@@ -14,7 +14,7 @@ from torch import Tensor
 from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.begun import begin
 from npugraph.auditing.columns import check_columns, judge_columns
-from npugraph.auditing.corrections import learn_corrections, one_ended
+from npugraph.auditing.corrections import learn_corrections
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
@@ -131,7 +131,7 @@ def audit(
     say("weighing", {})
     model = weigh(crossfit, asked)
     test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked)
-    corrector = learn_corrections(crossfit, asked, one_ended(model.profile.weight))
+    corrector = learn_corrections(crossfit, model, asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
     rows = stored_graph(whole, crossfit)
     stored, effects = judge_columns(judge_stored(crossfit, model), rows, asked)
