@@ -278,18 +278,12 @@ def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:
 
 def _planted(seed: int) -> tuple[KnowledgeGraph, Truth]:
     """Return the bundled graph with wrong facts planted, and which they are."""
-    from npugraph.data.datasets import load
-    from npugraph.data.perturb import PerturbSettings, perturb
+    from npugraph.data.demo import planted_world
 
-    half = PerturbSettings(rate=0.025, added_share=1.0, noise="one-sided", seed=seed)
-    splits, first = perturb(load("world").split(), half)
-    splits, second = perturb(splits, dataclasses.replace(half, noise="typed", seed=seed + 1))
-    import torch
-
-    planted = torch.cat([first.planted, second.planted])
-    say(f"{len(planted)} wrong facts were planted in the bundled graph; the audit is not told.")
-    splits = dataclasses.replace(splits, name="world with planted errors")
-    return splits.whole(), dataclasses.replace(first, planted=planted)
+    whole, truth = planted_world(seed)
+    count = len(truth.planted)
+    say(f"{count} wrong facts were planted in the bundled graph; the audit is not told.")
+    return whole, truth
 
 
 def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
