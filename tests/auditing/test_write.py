@@ -33,6 +33,7 @@ FILES = {
     "missing.tsv",
     "patch.json",
     "evidence.parquet",
+    "features.parquet",
     "posterior.parquet",
     "quarantine.tsv",
     "report.html",

@@ -31,6 +31,7 @@ def write_audit(
     - evidence.parquet: what speaks for and against the first of both, as sentences;
     - names.parquet: labels and short forms of names, where there are any;
     - posterior.parquet: every input row and every proposed fact with its probability;
+    - features.parquet: what each view says of every input row, for answers to learn from;
     - quarantine.tsv: the input rows that are taken out, by the target precision;
     - cleaned.tsv, .csv, .nt, ...: the others, in the input's own format;
     - patch.json: what was taken out; ``npugraph apply`` and ``npugraph revert`` take it;
@@ -50,6 +51,7 @@ def write_audit(
     write_table(found.missing, folder / "missing.tsv", header=True)
     write_table(found.issues.table, folder / "issues.tsv", header=True)
     write_table(found.posterior, folder / "posterior.parquet")
+    write_table(_features(found), folder / "features.parquet")
     if len(evidence := _evidence(found)):
         write_table(evidence, folder / "evidence.parquet")
     if len(names := _names(found)):
@@ -79,6 +81,15 @@ def _names(found: Findings) -> pa.Table:
     shown = graph.readable.differing(whole)
     columns = [pa.array(list(part), pa.string()) for part in (shown, shown.values())]
     return pa.table(columns, names=["name", "shown"])
+
+
+def _features(found: Findings) -> pa.Table:
+    """Return what the views say of every input row; empty for facts that are known to be wrong."""
+    judged, unknown = found.crossfit.collected, found.place < 0
+    columns = judged.features.numpy()[found.place].T
+    return pa.table(
+        [pa.array(values, mask=unknown) for values in columns], names=list(judged.columns)
+    )
 
 
 def _evidence(found: Findings) -> pa.Table:
