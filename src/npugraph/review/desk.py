@@ -255,7 +255,7 @@ class Desk:
         if self._learning is not None or self._tally.sure // every == self._learned_at // every:
             return
         self._learned_at = self._tally.sure
-        rows = self._tally.settled()
+        rows = self._tally.learnable()
         reached = self._draw.reached(self._tally.drawn_facts())
         random = (self._draw.place[rows] >= 0) & (self._draw.place[rows] < reached)
         said = self._tally.said(rows)

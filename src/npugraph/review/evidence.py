@@ -80,6 +80,11 @@ class Evidences:
         return found
 
     def _look(self, number: int) -> Found:
+        folder = self._material.folder
+        if not (folder / "folds").is_dir() and not (folder / "path").is_dir():
+            return Found(
+                Evidence(), note="The audit did not keep its systems, so none can be asked."
+            )
         try:
             told = self._explainer.explain(self._material.names(number))
         except NpugraphError as error:

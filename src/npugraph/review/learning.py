@@ -135,6 +135,7 @@ class Learner:
                 probability=material.probability[part] if reliable else None,
                 relation=material.facts[part, 1],
                 source=material.source[part] if material.sources else None,
+                views=material.features if start == 0 else None,
             )
             found.append((start, facts))
         return found

@@ -48,6 +48,7 @@ class Material:
         source: whole numbers [n] into ``sources``.
         sources: values of the source column; empty where there is none.
         shown: how names are shown that are not shown as they are.
+        features: what the views say of each stored fact [m, f], empty where it is not known: f = 0.
     """
 
     folder: Path
@@ -64,13 +65,14 @@ class Material:
     source: Ints
     sources: tuple[str, ...]
     shown: dict[str, str]
+    features: Floats
 
     @classmethod
     def open(cls, folder: str | Path) -> Material:
         """Read the folder of an audit."""
         path = as_path(folder, "an audit")
         record = audit_record(path)
-        table = _distinct(_parquet(path / "posterior.parquet"))
+        table, rows = _distinct(_parquet(path / "posterior.parquet"))
         ends = pa.chunked_array([*table["head"].chunks, *table["tail"].chunks])
         entities = Vocabulary.of(ends, "entity")
         relations = Vocabulary.of(table["relation"], "relation")
@@ -93,6 +95,7 @@ class Material:
             source=source,
             sources=sources,
             shown=_shown(path),
+            features=_features(path, rows[table["collected"].to_numpy(zero_copy_only=False)]),
         )
 
     def __len__(self) -> int:
@@ -262,8 +265,8 @@ def _text(path: Path) -> pa.Table:
     )
 
 
-def _distinct(table: pa.Table) -> pa.Table:
-    """Return the first row of each fact, in their order."""
+def _distinct(table: pa.Table) -> tuple[pa.Table, Ints]:
+    """Return the first row of each fact, in their order, and where these rows are."""
     codes = [
         table[name].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
         for name in FACT
@@ -271,7 +274,7 @@ def _distinct(table: pa.Table) -> pa.Table:
     sizes = [int(code.max(initial=0)) + 1 for code in codes]
     key = (codes[0] * sizes[1] + codes[1]) * sizes[2] + codes[2]
     first = first_of_each(torch.from_numpy(key)).numpy()
-    return table if len(first) == len(table) else table.take(pa.array(first))
+    return (table if len(first) == len(table) else table.take(pa.array(first))), first
 
 
 def _known(table: pa.Table) -> NDArray[np.int8]:
@@ -294,6 +297,22 @@ def _sources(
         return np.zeros(len(table), dtype=np.int64), ()
     words = pc.fill_null(table["source"], "").combine_chunks().dictionary_encode()
     return words.indices.to_numpy().astype(np.int64), tuple(words.dictionary.to_pylist())
+
+
+def _features(folder: Path, rows: Ints) -> Floats:
+    """Return what the views say of some input rows [m, f]; an unknown value is that of the mean."""
+    path = folder / "features.parquet"
+    if not path.is_file():
+        return np.zeros((len(rows), 0))
+    table = _parquet(path).take(pa.array(rows))
+    columns = [
+        pc.fill_null(column, pc.mean(column)).to_numpy()
+        if column.null_count < len(column)
+        else None
+        for column in table.columns
+    ]
+    kept = [np.asarray(column, dtype=np.float64) for column in columns if column is not None]
+    return np.stack(kept, 1) if kept else np.zeros((len(rows), 0))
 
 
 def _shown(folder: Path) -> dict[str, str]:

@@ -116,6 +116,10 @@ class Tally:
         """Return the facts that are settled, by answers or from before."""
         return np.flatnonzero(np.isin(self.state, (RIGHT, WRONG, KNOWN)))
 
+    def learnable(self) -> Ints:
+        """Return the facts that are settled by answers; the audit knew of the others."""
+        return np.flatnonzero(np.isin(self.state, (RIGHT, WRONG)))
+
     def agreement(self) -> Agreement:
         """Return how far reviewers agree who judged the same facts."""
         several = [sorted(a.values(), key=_by_id) for a in self.by_fact.values() if len(a) > 1]

@@ -2,12 +2,13 @@
 
 ::
 
-    logit P(true) = a + b x + u[relation] + v[source],    b >= 0
+    logit P(true) = a + b x + c z + u[relation] + v[source],    b >= 0
 
-x is the score of a fact, a log-odds, with slopes of its own at the low end. Before the answers b is
+x is the score of a fact, a log-odds, with slopes of its own at the low end; further views z of the
+fact may add c z, either way. Before the answers c is 0, b is
 1 and a is what the audit's probabilities say, where there are any to trust. Effects of
 relations and of sources are pooled: a relation with two answers stays near the others. P(true)
-never falls as the score rises within a relation and source.
+never falls as the score rises within a relation and source, the views being the same.
 
 Which facts were answered need not be random: facts chosen by what is in the formula (the most
 suspicious ones, those of a relation) are as good as random ones, given the formula. Facts that
@@ -44,6 +45,8 @@ CHUNK = 1 << 15
 KNOTS = (0.02, 0.1, 0.3)
 # Slope of a score at least, so that it orders facts of equal probability.
 LEAST_SLOPE = 0.02
+# How far the slope of a score may lie from 1, and what all views may add together, as log-odds.
+SLOPE_DEVIATION, VIEWS_DEVIATION = 0.75, 0.4
 # Standard deviation of scores beyond which they are no log-odds, and made narrower.
 WIDEST = 3.0
 
@@ -88,8 +91,8 @@ class Predictors:
                 promises none.
             relation: whole numbers [n], from 0.
             source: likewise, such as the document a fact is from.
-            views: more scores [n, v], higher is more plausible; they count for nothing until
-                answers say otherwise.
+            views: more numbers [n, v], such as the features behind the score; they count for
+                nothing until answers say otherwise, and either way.
         """
         columns = _segments(_scaled(finite(score, "score")))
         size, own = len(columns[0]), len(columns)
@@ -99,13 +102,13 @@ class Predictors:
             same_length(known, columns[0], "probability and score")
             level = _level(np.sum(columns, axis=0), float(known.mean()))
         more = np.asarray(views if views is not None else np.zeros((size, 0)))
-        columns += [_scaled(finite(view, "view")) for view in more.T]
+        columns += [_standard(finite(view, "view")) for view in more.T]
         extra = more.shape[1]
         return cls(
             np.column_stack(columns),
             np.repeat([1.0, 0.0], [own, extra]),
-            np.repeat([0.75, 0.5], [own, extra]),
-            np.repeat([LEAST_SLOPE, 0.0], [own, extra]),
+            np.repeat([SLOPE_DEVIATION, VIEWS_DEVIATION / max(extra, 1) ** 0.5], [own, extra]),
+            np.repeat([LEAST_SLOPE, -np.inf], [own, extra]),
             level,
             _codes(relation, size, "relation"),
             _codes(source, size, "source"),
@@ -118,6 +121,14 @@ def _scaled(values: Floats) -> Floats:
     kept = np.clip(values, low, high) - middle
     narrowed: Floats = kept / max(1.0, float(kept.std()) / WIDEST)
     return narrowed
+
+
+def _standard(values: Floats) -> Floats:
+    """Return a view [n] with mean 0 and standard deviation 1, tails cut off; 0 where constant."""
+    kept = np.clip(values, *np.quantile(values, [0.001, 0.999]))
+    kept = kept - kept.mean()
+    standard: Floats = kept / max(float(kept.std()), 1e-12)
+    return standard
 
 
 def _level(log_odds: Floats, share: float) -> float:
