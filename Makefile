@@ -51,9 +51,7 @@ unit: $(INSTALLED) ## All tests.
 
 # The same tests where they may try more often: tests/effort.py says how much.
 test-long: $(INSTALLED) ## The tests of the desk with hundreds of tries; takes long.
-	NPUGRAPH_LONG=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile tests/review
-test-long: $(INSTALLED) ## The tests that take minutes: killed 50 times, no answer lost.
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m long
+	NPUGRAPH_LONG=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m 'long or not long' tests/review
 
 bench-smoke: $(INSTALLED) ## Every system on small graphs, through the bench; within five minutes on two cores.
 	$(BIN)/npugraph bench run smoke --out out/bench-smoke --workers 2
