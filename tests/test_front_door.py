@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pkgutil
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import pytest
 import torch
 
 import npugraph
+from npugraph.data.io import write_table
 from npugraph.errors import NpugraphError
+from npugraph.explaining import Meant
+from npugraph.report import Correction
 
 COLUMNS = ["head", "relation", "tail"]
 OTHER = npugraph.PerturbSettings()
@@ -157,6 +162,40 @@ def test_an_audit_its_folder_and_a_run_explain(
     assert by_object.probability == pytest.approx(by_folder.probability)
     assert by_object.supporting == by_folder.supporting
     assert npugraph.explain(folder, *facts()[4], device="cpu").probability is None
+
+
+def test_an_audit_says_why_it_tells_no_probability(found: tuple[npugraph.Audit, Path]) -> None:
+    done, out = found
+    assert done.verdict.level != "reliable", "so small a graph tells nothing"
+    nobody = ("person 1", "knows", "person 1")
+    for fact, said in ((facts()[4], done.verdict.why), (nobody, "the audit did not judge it")):
+        by_object = npugraph.explain(done, *fact)
+        by_folder = npugraph.explain(str(out), *fact, device="cpu")
+        assert by_object.probability is None
+        assert said in by_object.untold
+        assert by_object.untold == by_folder.untold
+        assert f"No probability is told. {by_object.untold}" in by_folder.to_text()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_audit_explains_a_suspect_with_its_own_correction_alone(
+    found: tuple[npugraph.Audit, Path], tmp_path: Path, stored: bool
+) -> None:
+    done, out = found
+    told = replace(done)
+    fix = Correction("tail", "person 9", stored)
+    told.__dict__["corrections"] = (fix, *[None] * (len(done.suspect_rows) - 1))
+    copy = shutil.copytree(out, tmp_path / "copy")
+    write_table(told.suspects, copy / "suspects.tsv", header=True)
+    rows = told.suspects.to_pylist()
+    first, second = ([row[name] for name in COLUMNS] for row in rows[:2])
+    for one in (told, copy):
+        meant = npugraph.explain(one, *first).meant
+        assert meant == Meant("tail", (first[0], first[1], "person 9"), stored)
+        other = npugraph.explain(one, *second)
+        assert other.meant is None
+        assert other.corrections == ()
+        assert "Perhaps meant" not in other.to_text()
 
 
 def test_calibrate_is_the_three_calls_in_one() -> None:

@@ -6,6 +6,7 @@ All of these take something fitted or its run folder.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -21,13 +22,13 @@ from torch import Tensor
 from npugraph.auditing import Audit
 from npugraph.auditing.views.path import half_of
 from npugraph.data.frames import rows_of
-from npugraph.data.io import ReadOptions
+from npugraph.data.io import ReadOptions, read_own_table
 from npugraph.data.sources import GraphLike
 from npugraph.errors import RunError, SettingsError, nearest
-from npugraph.explaining import Explainer, Explanation, fact_ids
+from npugraph.explaining import Explainer, Explanation, Meant, fact_ids, why_untold
 from npugraph.explaining import explain as find_evidence
 from npugraph.fitting import Fitted, load, on_graph
-from npugraph.graph import KnowledgeGraph, Side
+from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.model import Model
 from npugraph.names import ReadableNames
 from npugraph.ranking import evaluate as ranking
@@ -273,8 +274,10 @@ class AuditExplainer:
             paths=by_paths.strongest_paths(here, top),
             top=top,
         )
-        chance, low, high = (judged.get(name) for name in ("probability", "low", "high"))
-        return dataclasses.replace(found, probability=chance, low=low, high=high)
+        told = tuple(judged.get(name) for name in ("probability", "low", "high"))
+        untold = "" if told[0] is not None else _untold(self.folder, judged)
+        meant = _meant(self.folder, fact)
+        return found.by_audit(told, untold, meant, self._explainer.tables.readable)
 
     def _places(self, fold: int) -> tuple[Path, Path]:
         """Return where the systems of a fold are: its own, and the one that judges by paths."""
@@ -299,6 +302,27 @@ class AuditExplainer:
                 system = system.on_graph(self._explainer.tables.graph)
             self._systems[place] = system.eval()
         return self._systems[place]
+
+
+def _untold(folder: Path, judged: dict[str, Any]) -> str:
+    """Return why the audit in a folder tells no probability of a fact."""
+    record = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    verdict = "verdict" if judged.get("collected", True) else "missing_verdict"
+    return why_untold(bool(judged), record[verdict], record[f"{verdict}_reason"])
+
+
+def _meant(folder: Path, fact: tuple[str, str, str]) -> Meant | None:
+    """Return what the audit in a folder proposes instead of a fact, where it is a suspect."""
+    table = read_own_table(folder / "suspects.tsv")
+    for row in table.to_pylist():
+        if (row["head"], row["relation"], row["tail"]) != fact:
+            continue
+        if row["replace"]:
+            return Meant.instead_of(fact, row["replace"], row["by"], stored=False)
+        for side in SIDES:
+            if row[f"stored_{side}"] not in ("", row[side]):
+                return Meant.instead_of(fact, side, row[f"stored_{side}"], stored=True)
+    return None
 
 
 def _as_given(folder: Path, fact: tuple[str, str, str]) -> tuple[str, str, str]:

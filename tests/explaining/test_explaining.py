@@ -346,6 +346,22 @@ def test_what_agrees_with_the_probability_comes_first(world: Explainer) -> None:
     assert "outweighed" not in unknown
 
 
+def test_nobody_is_meant_at_both_ends_where_that_is_not_stored(world: Explainer) -> None:
+    graph = world.tables.graph
+
+    def favours_itself(known: torch.Tensor, relation: torch.Tensor, side: str) -> torch.Tensor:
+        scores = torch.zeros(len(known), graph.num_entities)
+        scores[:, known] = 5.0
+        scores[:, graph.entities.id("Chile")] = 2.0
+        return scores
+
+    own = Explainer(graph, world.rules, favours_itself)
+    found = own.explain(ids(graph, "Austria", "borders", "Japan"))
+    assert {item.fact for item in found.alternatives} >= {("Austria", "borders", "Austria")}
+    assert all(item.fact[0] != item.fact[2] for item in found.corrections)
+    assert ("Austria", "borders", "Chile") in {item.fact for item in found.corrections}
+
+
 def test_the_nearest_stored_facts_are_named(world: Explainer) -> None:
     found = world.explain(ids(world.tables.graph, "Austria", "borders", "Japan"))
     lines = found.to_text().split("The nearest stored facts\n")[1].splitlines()

@@ -38,7 +38,7 @@ from npugraph.auditing.statistics.verdict import (
 from npugraph.auditing.views import Ranking
 from npugraph.auditing.views.path import half_of
 from npugraph.calibration.class_priors import Interval, Priors
-from npugraph.explaining import Explainer, Explanation, fact_ids
+from npugraph.explaining import Explainer, Explanation, Meant, fact_ids, why_untold
 from npugraph.graph import KnowledgeGraph, TripleIndex
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
@@ -399,7 +399,7 @@ class Findings:
         """
         if not isinstance(fact, Tensor):
             fact = fact_ids(self.graph, fact)
-        fold: int = 0
+        fold, was_judged, said = 0, False, self.verdict
         probability: tuple[float | None, ...] = (None, None, None)
         for judged, verdict in (
             (self.collected, self.verdict),
@@ -407,15 +407,28 @@ class Findings:
         ):
             place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
             if place:
-                fold = int(judged.fold[place[0]])
+                fold, was_judged, said = int(judged.fold[place[0]]), True, verdict
             if place and verdict.reliable:
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
         judge = self._by_paths[half_of(fold)] if self._by_paths else None
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         found = self._explainers[fold].explain(fact, paths=paths, top=top)
-        value, low, high = probability
-        return dataclasses.replace(found, probability=value, low=low, high=high)
+        return found.by_audit(
+            probability,
+            "" if probability[0] is not None else why_untold(was_judged, said.level, said.why),
+            self._meant(fact, found.fact),
+            self.graph.readable,
+        )
+
+    def _meant(self, fact: Tensor, names: tuple[str, str, str]) -> Meant | None:
+        """Return what is proposed instead of a fact, where it is a suspect."""
+        same = (self.collected.facts[self.suspect_rows] == fact.cpu()).all(1)
+        for place in torch.nonzero(same).flatten().tolist():
+            fix = self.corrections[place]
+            if fix is not None:
+                return Meant.instead_of(names, fix.side, fix.label, fix.stored)
+        return None
 
 
 def _figures(judged: Judgement) -> dict[str, NDArray[Any]]:

@@ -13,9 +13,11 @@ from npugraph.explaining.records import (
     Contradicting,
     EvidencePath,
     Explanation,
+    Meant,
     Similar,
     Supporting,
     Usage,
+    why_untold,
 )
 
 __all__ = [
@@ -25,9 +27,11 @@ __all__ = [
     "EvidencePath",
     "Explainer",
     "Explanation",
+    "Meant",
     "Similar",
     "Supporting",
     "Usage",
     "explain",
     "fact_ids",
+    "why_untold",
 ]

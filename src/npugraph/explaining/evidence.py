@@ -206,7 +206,9 @@ class Explainer:
         ties = int((values[rivals] == values[own]).sum())
         order = np.argsort(-values, kind="stable")
         order = order[order != own]
-        best = [order[collected[order] == state][:1] for state in (True, False)]
+        # An entity is meant at both ends only where such facts are stored.
+        sensible = order if (case.heads == case.tails).any() else order[order != known]
+        best = [sensible[collected[sensible] == state][:1] for state in (True, False)]
 
         def alternative(entity: int) -> Alternative:
             return Alternative(

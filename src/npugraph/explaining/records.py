@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from npugraph.display import Shown
 from npugraph.graph import Side
-from npugraph.names import Readable, percent, shorten
+from npugraph.names import Readable, ReadableNames, percent, shorten
 
 Labels = tuple[str, str, str]
 ContradictionKind = Literal["functional", "type", "asymmetric", "loop", "unconfirmed"]
@@ -120,6 +120,28 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Meant:
+    """What an audit proposes instead of a suspect.
+
+    Attributes:
+        side: the side that is replaced.
+        fact: the fact it makes.
+        stored: whether that is stored already: the suspect is to be taken out then.
+    """
+
+    side: Side
+    fact: Labels
+    stored: bool
+
+    @classmethod
+    def instead_of(cls, fact: Labels, side: Side, label: str, stored: bool) -> Meant:
+        """Return the proposal that puts a name at one side of a fact."""
+        head, relation, tail = fact
+        made = (label, relation, tail) if side == "head" else (head, relation, label)
+        return cls(side, made, stored)
+
+
+@dataclass(frozen=True)
 class EvidencePath:
     """A way along stored facts from head to tail that the model judges by.
 
@@ -164,9 +186,12 @@ class Explanation(Shown):
         ranks: its filtered realistic rank by side; empty without a model.
         alternatives: the best scored other entities, by side.
         corrections: what may be meant instead: for each side the best stored and the best new
-            alternative that score above the fact, highest gain first.
+            alternative that score above the fact, highest gain first; none by an audit, which has
+            tested what it proposes.
+        meant: that proposal.
         paths: what a model that judges by paths rests on, heaviest first.
         probability: that the fact is true, where it was judged, else None.
+        untold: why an audit tells no probability, in a sentence.
         low: lower end of its 90% interval, where there is one.
         high: upper end.
         names: how names in it are shown, where not as they are.
@@ -184,9 +209,11 @@ class Explanation(Shown):
     alternatives: tuple[Alternative, ...]
     corrections: tuple[Alternative, ...]
     paths: tuple[EvidencePath, ...]
+    meant: Meant | None = None
     probability: float | None = None
     low: float | None = None
     high: float | None = None
+    untold: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
 
     def shown(self) -> tuple[str, Mapping[str, object]]:
@@ -210,6 +237,34 @@ class Explanation(Shown):
     def name(self, name: str) -> str:
         """Return a name as it is shown."""
         return self.names.get(name) or shorten(name)
+
+    def by_audit(
+        self,
+        probability: tuple[float | None, ...],
+        untold: str,
+        meant: Meant | None,
+        readable: ReadableNames,
+    ) -> Explanation:
+        """Return it with what an audit tells of the fact.
+
+        Args:
+            probability: that it is true, and both ends of the interval; None where not told.
+            untold: why not.
+            meant: what the audit proposes instead.
+            readable: how names are shown.
+        """
+        value, low, high = probability
+        names = {} if meant is None else readable.differing(meant.fact)
+        return dataclasses.replace(
+            self,
+            corrections=(),
+            meant=meant,
+            probability=value,
+            low=low,
+            high=high,
+            untold=untold,
+            names={**self.names, **names},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -245,7 +300,7 @@ class Explanation(Shown):
 
     def _probability_lines(self) -> list[str]:
         if self.probability is None:
-            return []
+            return [f"No probability is told. {self.untold}"] if self.untold else []
         line = f"Probability of being true: {percent(self.probability)}"
         if self.low is not None and self.high is not None:
             line += f" (90% interval {percent(self.low)} to {percent(self.high)})"
@@ -304,6 +359,9 @@ class Explanation(Shown):
             yield from (f"    {self._alternative_line(a)}" for a in above)
 
     def _meant_lines(self) -> Iterator[str]:
+        if self.meant is not None:
+            state = "stored already: take this one out" if self.meant.stored else "not stored"
+            yield f"  {self._words(self.meant.fact)} ({state})"
         # What is stored already corrects nothing.
         yield from (self._alternative_line(a) for a in self.corrections if not a.collected)
 
@@ -313,6 +371,17 @@ class Explanation(Shown):
 
 
 _OTHER = {"head": "tail", "tail": "head"}
+
+
+def why_untold(judged: bool, level: str, why: str) -> str:
+    """Return why an audit tells no probability of a fact, by its verdict.
+
+    >>> why_untold(True, "order", "Too few facts.")
+    "The audit's verdict is 'order': Too few facts."
+    """
+    if not judged:
+        return "The fact is neither stored nor among the proposals, so the audit did not judge it."
+    return f"The audit's verdict is '{level}': {why}"
 
 
 def _weighed(title: str, outweighed: bool, content: list[str]) -> tuple[str, list[str]]:

@@ -15,12 +15,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 import torch
 from numpy.typing import NDArray
 
 from npugraph.arrays import Floats, Ints, first_of_each
+from npugraph.data.io import read_own_table
 from npugraph.errors import RunError
 from npugraph.graph import TripleIndex, Vocabulary
 from npugraph.names import ReadableNames
@@ -171,7 +171,7 @@ class Material:
     def issues(self) -> dict[str, dict[int, Issue]]:
         """What the checks found, by kind and by the number of the fact."""
         found: dict[str, dict[int, Issue]] = {}
-        table = _text(self.folder / "issues.tsv")
+        table = read_own_table(self.folder / "issues.tsv")
         if not len(table):
             return found
         for number, row in zip(self._numbered(table), table.to_pylist(), strict=True):
@@ -188,7 +188,7 @@ class Material:
     @cached_property
     def corrections(self) -> dict[int, Fix]:
         """What may be meant instead of a suspect, by its number."""
-        table = _text(self.folder / "suspects.tsv")
+        table = read_own_table(self.folder / "suspects.tsv")
         if not {"replace", "by"} <= set(table.column_names):
             return {}
         table = table.filter(pc.not_equal(table["replace"], ""))
@@ -248,21 +248,6 @@ def _parquet(path: Path) -> pa.Table:
         return pyarrow.parquet.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise RunError(f"{path} cannot be read ({error}); audit again.") from None
-
-
-def _text(path: Path) -> pa.Table:
-    """Read a TSV file of an audit, all of it as text; without one, a table without columns."""
-    if not path.is_file():
-        return pa.table({})
-    with path.open(encoding="utf-8") as file:
-        names = file.readline().rstrip("\n").split("\t")
-    return pyarrow.csv.read_csv(
-        path,
-        parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-        ),
-    )
 
 
 def _distinct(table: pa.Table) -> tuple[pa.Table, Ints]:

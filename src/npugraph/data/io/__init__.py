@@ -11,6 +11,7 @@ from npugraph.data.io.read import (
     encode_tables,
     find_part,
     read_graph,
+    read_own_table,
     read_splits,
     read_table,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "find_part",
     "read_content",
     "read_graph",
+    "read_own_table",
     "read_splits",
     "read_table",
     "split_suffixes",

@@ -64,6 +64,24 @@ def read_splits(
     return Splits(name, train, valid, test, folder, truth if truth.exists() else None)
 
 
+def read_own_table(path: Path) -> pa.Table:
+    """Read a TSV file with a header that this package wrote, all of it as text.
+
+    Without a file it is a table without columns.
+    """
+    if not path.is_file():
+        return pa.table({})
+    with path.open(encoding="utf-8") as file:
+        names = file.readline().rstrip("\n").split("\t")
+    return pyarrow.csv.read_csv(
+        path,
+        parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
 def find_part(folder: Path, part: str) -> Path:
     """Return the file of one split in a folder, whatever its format."""
     endings = [s + c for s in (*TEXT, ".parquet", *RDF) for c in ("", *COMPRESSION)]
