@@ -29,6 +29,7 @@ from npugraph.auditing.presets import SEARCH, choose_training, searches
 from npugraph.auditing.result import CORRECTED, LISTED
 from npugraph.auditing.settings import ViewName
 from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.views import suited_views
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, Vocabulary
@@ -268,6 +269,10 @@ def test_a_plan_counts_the_trainings() -> None:
     cost = estimate_cost(graph, settings, training, measure=False)
     assert cost.facts == len(graph.index())
     assert cost.systems == settings.folds
+    assert cost.views == suited_views(graph, settings)
+    fewer = estimate_cost(graph, settings, training, ("embedding",), measure=False)
+    assert fewer.systems == cost.systems
+    assert fewer.memory < cost.memory
     searched = estimate_cost(graph, settings, training, search=True, measure=False)
     assert searched.systems == settings.folds + len(SEARCH)
     assert "about" not in cost.sentence()
@@ -464,10 +469,12 @@ def test_thresholds_are_passed_down() -> None:
 
 
 def test_what_each_view_brings_is_told(done: Audit) -> None:
-    (one,) = done.views
+    one = done.views[0]
     assert (one.view, one.features) == ("embedding", 17)
+    assert [each.view for each in done.views] == ["embedding", "roles", "near", "names"]
     assert set(one.together) == set(done.crossfit.pools)
     assert all(0 <= value <= 1 for value in one.together.values())
     told = summary(done)["views"]
     assert told[0]["auroc"]["typed"]["together"] == pytest.approx(one.together["typed"], abs=1e-5)
-    assert [row.kind for row in done.report_data().views] == list(one.together)
+    shown = [row.kind for row in done.report_data().views if row.view == "embedding"]
+    assert shown == list(one.together)

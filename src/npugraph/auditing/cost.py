@@ -10,9 +10,16 @@ from typing import NamedTuple
 
 import torch
 
-from npugraph.auditing.features import CHUNK, FEATURES
-from npugraph.auditing.presets import SEARCH, path_settings, suited_views
+from npugraph.auditing.features import CHUNK
+from npugraph.auditing.presets import SEARCH, path_settings
 from npugraph.auditing.settings import AuditSettings, ViewName
+from npugraph.auditing.views import suited_views
+from npugraph.auditing.views.embedding import EmbeddingView
+from npugraph.auditing.views.names import NamesView
+from npugraph.auditing.views.near import WIDTH, NearView
+from npugraph.auditing.views.pairs import PairsView
+from npugraph.auditing.views.path import PathView
+from npugraph.auditing.views.roles import RolesView
 from npugraph.graph import KnowledgeGraph
 from npugraph.rules.mining import MAX_PATHS
 from npugraph.settings import TrainSettings
@@ -32,6 +39,19 @@ IN_WORDS: dict[ViewName, str] = {
 }
 # Multiply-adds that take as long as one number of one message along an edge.
 MESSAGE = 40
+# Features per view, and seconds per fact of those without a training, on one core.
+COLUMNS: dict[ViewName, int] = {
+    "embedding": len(EmbeddingView.columns),
+    "pairs": len(PairsView.columns),
+    "path": len(PathView.columns),
+    "roles": len(RolesView.columns),
+    "names": len(NamesView.columns),
+    "near": len(NearView.columns),
+}
+COUNTING: dict[ViewName, float] = {"roles": 3e-5, "names": 4e-5, "near": 1e-5}
+# What views hold of an entity, and roles of a fact.
+ENTITY_BYTES: dict[ViewName, int] = {"names": 2400, "near": 6 * 4 * WIDTH}
+ROLE_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,7 @@ def estimate_cost(
     graph: KnowledgeGraph,
     settings: AuditSettings,
     training: TrainSettings,
+    views: tuple[ViewName, ...] | None = None,
     *,
     search: bool = False,
     measure: bool = True,
@@ -88,11 +109,12 @@ def estimate_cost(
         graph: what is audited.
         settings: what is asked for.
         training: the settings of every system.
+        views: the kinds of evidence; None: those that are asked for, or suit the graph.
         search: whether a few settings are tried first.
         measure: whether to measure the speed of this machine, which takes a tenth of a second.
     """
     facts = len(graph.index())
-    views = suited_views(graph, settings)
+    views = views or suited_views(graph, settings)
     width = 2 * getattr(training, "d", 128)
     compared = getattr(training, "negatives", 0) or graph.num_entities
     systems, work, memory, disk = 0, 0.0, 0, 0
@@ -108,12 +130,14 @@ def estimate_cost(
         path = _path_cost(graph, settings, training, facts)
         systems, work = systems + 2, work + path.work
         memory, disk = max(memory, path.memory), disk + path.disk
+    memory += _judged_bytes(facts, settings, views) + _counted_bytes(graph, facts, views)
     products = work / 1e12
     seconds = None
     if measure:
         # Half of the peak is what whole steps reach; trees and files take a part of their own.
         speed = _multiply_adds_per_second(choose_device(settings.device))
-        seconds = 2 * products * 1e12 / speed + 2.5e-4 * facts + 5
+        counted = sum(COUNTING[name] for name in views if name in COUNTING)
+        seconds = 2 * products * 1e12 / speed + (2.5e-4 + counted) * facts + 5
     return Cost(facts, systems, views, products, int(memory), disk, seconds)
 
 
@@ -121,6 +145,20 @@ def _judged(facts: int, settings: AuditSettings) -> int:
     """Return about how many facts are judged: the stored ones, pools, and candidates."""
     in_pools = len(settings.kinds) * min(facts, settings.thresholds.pool_facts)
     return facts + in_pools + settings.thresholds.candidates_per_missing * settings.most_missing
+
+
+def _judged_bytes(facts: int, settings: AuditSettings, views: tuple[ViewName, ...]) -> int:
+    """Return the bytes of all features while they are joined, and as the trees want them."""
+    in_pools = len(settings.kinds) * min(facts, settings.thresholds.pool_facts)
+    learnt_from = 2 * min(facts, settings.thresholds.score_facts)
+    columns = sum(COLUMNS[name] for name in views)
+    return columns * (8 * (facts + in_pools) + 24 * learnt_from)
+
+
+def _counted_bytes(graph: KnowledgeGraph, facts: int, views: tuple[ViewName, ...]) -> int:
+    """Return the bytes of what views without a training hold."""
+    per_entity = sum(ENTITY_BYTES[name] for name in views if name in ENTITY_BYTES)
+    return per_entity * graph.num_entities + (ROLE_BYTES * facts if "roles" in views else 0)
 
 
 class _PathCost(NamedTuple):
@@ -160,15 +198,11 @@ def _memory(
     """
     table = 4 * graph.num_entities * width
     largest = int(torch.bincount(graph.facts[:, 1]).max()) // settings.folds
-    in_pools = len(settings.kinds) * min(facts, settings.thresholds.pool_facts)
-    learnt_from = 2 * min(facts, settings.thresholds.score_facts)
     judging = (
         # The systems, an optimiser's state, gradients, the best weights so far.
         (settings.folds + 3) * table
         + 16 * training.batch_size * compared
         + 20 * min(CHUNK, largest) * 2 * settings.compared
-        # Features while they are joined, and as the trees want them.
-        + len(FEATURES) * (8 * (facts + in_pools) + 24 * learnt_from)
         + FACT_BYTES * facts
     )
     degree = torch.bincount(graph.facts[:, [0, 2]].flatten())

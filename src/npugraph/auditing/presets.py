@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from npugraph.auditing.folds import Folds
-from npugraph.auditing.settings import AuditSettings, Stage, ViewName, has_paths
+from npugraph.auditing.settings import AuditSettings, Stage, has_paths
 from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes import get_recipe
@@ -61,13 +61,6 @@ NEGATIVES, FEW_NEGATIVES = 1024, 256
 SEARCH: tuple[dict[str, Any], ...] = ({"n3": 0.005}, {"n3": 0.02}, {"n3": 0.1})
 # What was tried, and its validation MRR.
 Tried = tuple[tuple[dict[str, Any], float], ...]
-
-
-def suited_views(graph: KnowledgeGraph, settings: AuditSettings) -> tuple[ViewName, ...]:
-    """Return the views that are asked for, or those that suit the graph."""
-    if settings.views:
-        return settings.views
-    return ("path",) if has_paths(settings.recipe) else ("embedding",)
 
 
 def path_settings(

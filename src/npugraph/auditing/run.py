@@ -27,14 +27,14 @@ from npugraph.auditing.judgement import (
 )
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data, short_text
-from npugraph.auditing.presets import choose_training, searches, suited_settings, suited_views
+from npugraph.auditing.presets import choose_training, searches, suited_settings
 from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors
 from npugraph.auditing.result import LISTED, Findings
 from npugraph.auditing.self_test import plant, self_test
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
-from npugraph.auditing.views import ViewInputs, build_views
+from npugraph.auditing.views import ViewInputs, build_views, suited_views
 from npugraph.auditing.write import write_audit
 from npugraph.data.io import ReadOptions
 from npugraph.data.sources import GraphLike, facts_of, load_graph
@@ -117,7 +117,8 @@ def audit(
     known = gather_answers(whole, answers)
     judged = judged_graph(whole, known, asked)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
-    say("plan", {"cost": estimate_cost(judged, asked, training, search=search)})
+    names = suited_views(judged, asked)
+    say("plan", {"cost": estimate_cost(judged, asked, training, names, search=search)})
     folds = plant(make_folds(judged, asked.folds, asked.seed), whole.index(), asked)
     guarded = None if protected is None else facts_of(whole, protected)
     mask = protected_mask(folds.graph, known, guarded)
@@ -125,7 +126,7 @@ def audit(
         begin(out, whole, asked, changes or {}, known.wrong)
     training, tried = choose_training(folds, asked, training, say) if search else (training, ())
     inputs = ViewInputs(whole, folds, asked, training, out, say)
-    views = build_views(inputs, suited_views(judged, asked))
+    views = build_views(inputs, names)
     say("judging", {})
     crossfit = judge_out_of_fold(folds, views, asked, known.wrong)
     say("weighing", {})

@@ -18,7 +18,7 @@ from npugraph.settings import check_ranges, make_settings, parse_value, setting
 # What the audit gives to the recipe's settings, whose fields have the same names.
 SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
-ViewName = Literal["embedding", "pairs", "path", "roles", "names"]
+ViewName = Literal["embedding", "pairs", "path", "roles", "names", "near"]
 # The kinds of wrong facts that pools are drawn of. One end alone is a cut of ``one-sided``. Those
 # that lie among true facts (``hard``) are not: what is true and hard to know looks like them.
 KINDS: tuple[Noise, ...] = ("random", "one-sided", "typed", "swapped", "relation")

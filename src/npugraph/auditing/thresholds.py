@@ -66,8 +66,11 @@ class Thresholds(PriorThresholds):
     # One score.
     score_facts: int = setting(80_000, "facts of each sort that the score learns from", low=1)
     score_rounds: int = setting(80, "trees per classifier of the score", low=1)
-    score_leaves: int = setting(31, "leaves per tree of the score", low=2)
+    score_leaves: int = setting(15, "leaves per tree of the score", low=2)
     score_least_leaf: int = setting(50, "facts per leaf of the score at least", low=1)
+    score_looked_at: float = setting(
+        0.4, "share of the features among which a split of the score is chosen", low=0.01, high=1
+    )
     score_floor: float = setting(0.01, "least weight of a kind of uncollected facts", low=0, high=1)
     score_sample: float = setting(
         0.05, "a kind of less weight gives as many facts as if it had this one", low=0, high=1

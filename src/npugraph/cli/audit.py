@@ -78,7 +78,7 @@ ViewsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="Kinds of evidence: embedding, pairs, path, roles, names. Default: what suits.",
+        help="Kinds of evidence: embedding, pairs, path, roles, names, near. Default: what suits.",
         show_default=False,
     ),
 ]

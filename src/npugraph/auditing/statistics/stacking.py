@@ -104,6 +104,7 @@ def _fit(parts: list[Floats], weights: list[Floats], thresholds: Thresholds, see
         rounds=thresholds.score_rounds,
         leaves=thresholds.score_leaves,
         least_leaf=thresholds.score_least_leaf,
+        looked_at=thresholds.score_looked_at,
         seed=seed,
     )
 

@@ -47,6 +47,7 @@ class Trees:
         rounds: int,
         leaves: int,
         least_leaf: int = 20,
+        looked_at: float = 1.0,
         seed: int = 0,
     ) -> Trees:
         """Train on rows [n, f] with labels [n] and weights [n].
@@ -58,6 +59,7 @@ class Trees:
             rounds: how many trees there are.
             leaves: leaves per tree at most.
             least_leaf: rows per leaf at least.
+            looked_at: share of the features, drawn anew, among which each split is chosen.
             seed: every draw follows from it.
         """
         edges = tuple(bin_edges(column, weight) for column in features.T)
@@ -67,6 +69,7 @@ class Trees:
             max_leaf_nodes=leaves,
             min_samples_leaf=least_leaf,
             l2_regularization=1.0,
+            max_features=looked_at,
             early_stopping=False,
             random_state=seed,
         )

@@ -13,15 +13,18 @@ from npugraph.auditing.settings import ViewName
 from npugraph.auditing.views.base import Ranking, View, ViewInputs
 from npugraph.auditing.views.embedding import embedding_view
 from npugraph.auditing.views.names import names_view
+from npugraph.auditing.views.near import near_view
 from npugraph.auditing.views.pairs import pairs_view
 from npugraph.auditing.views.path import path_view
 from npugraph.auditing.views.roles import roles_view
+from npugraph.auditing.views.suited import suited_views
 
-__all__ = ["VIEWS", "Ranking", "View", "ViewInputs", "build_views"]
+__all__ = ["VIEWS", "Ranking", "View", "ViewInputs", "build_views", "suited_views"]
 
 VIEWS: Mapping[ViewName, Callable[[ViewInputs], View]] = {
     "embedding": embedding_view,
     "names": names_view,
+    "near": near_view,
     "pairs": pairs_view,
     "path": path_view,
     "roles": roles_view,

@@ -32,6 +32,9 @@ OF_PAIR = ("links", "pair_fit", "pair_fit_low", "pair_fit_high")
 # is expected of both apart, the other way round, and among all relations between these sorts.
 OF_SORTS = ("sorts", "sorts_lift", "sorts_reverse", "sorts_share")
 
+# Roles of units that are looked up at once: entities of many roles must not fill the memory.
+LOOKED_UP = 2**22
+
 
 class RolesView:
     """Counts roles in the other folds."""
@@ -147,21 +150,32 @@ class RoleFit:
         The log-lift of two roles is ``log((units with both + 1) / (expected number + 1))``: 0 where
         nothing is known. So is that of a unit without other roles, or of -1, no unit.
         """
-        known = np.flatnonzero(unit >= 0)
-        rows = self.counts[unit[known]]
-        row = np.repeat(known, np.diff(rows.indptr))
-        asked, other = role[row], rows.indices
-        kept = asked != other
-        row, asked, other = row[kept], asked[kept], other[kept]
-        both = _at(self.both_keys, self.both, asked * self.num_roles + other)
-        expected = self.units_of[asked] * self.units_of[other] / self.counts.shape[0]
-        lift = np.log((both + 1) / (expected + 1))
-        number = np.bincount(row, minlength=len(unit))
-        mean = np.bincount(row, lift, minlength=len(unit)) / np.maximum(number, 1)
+        number, total = np.zeros(len(unit)), np.zeros(len(unit))
         low, high = np.full(len(unit), np.inf), np.full(len(unit), -np.inf)
-        np.minimum.at(low, row, lift)
-        np.maximum.at(high, row, lift)
-        return mean, np.where(number > 0, low, 0), np.where(number > 0, high, 0)
+        for known in self._parts(unit):
+            rows = self.counts[unit[known]]
+            row = np.repeat(known, np.diff(rows.indptr))
+            asked, other = role[row], rows.indices
+            kept = asked != other
+            row, asked, other = row[kept], asked[kept], other[kept]
+            both = _at(self.both_keys, self.both, asked * self.num_roles + other)
+            expected = self.units_of[asked] * self.units_of[other] / self.counts.shape[0]
+            lift = np.log((both + 1) / (expected + 1))
+            np.add.at(number, row, 1)
+            np.add.at(total, row, lift)
+            np.minimum.at(low, row, lift)
+            np.maximum.at(high, row, lift)
+        some = number > 0
+        return total / np.maximum(number, 1), np.where(some, low, 0), np.where(some, high, 0)
+
+    def _parts(self, unit: Ints) -> list[Ints]:
+        """Cut the places of known units [n] so that those of a part have some LOOKED_UP roles."""
+        known = np.flatnonzero(unit >= 0)
+        roles = np.cumsum(np.diff(self.counts.indptr)[unit[known]])
+        cuts = np.searchsorted(
+            roles, np.arange(LOOKED_UP, roles[-1] if len(roles) else 0, LOOKED_UP)
+        )
+        return np.split(known, cuts)
 
 
 class SortCounts:

@@ -1,0 +1,34 @@
+"""Which views an audit takes by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from audit_samples import anonymous, random_facts
+from npugraph.auditing import AuditSettings
+from npugraph.auditing.views import suited, suited_views
+from npugraph.data.datasets import load
+
+
+def test_names_only_where_they_say_something() -> None:
+    numbers = anonymous(random_facts(300, 30, 3, 0), 30, 3)
+    assert suited_views(numbers, AuditSettings()) == ("embedding", "roles", "near")
+    world = load("world")
+    graph = world.split().whole()
+    assert suited_views(graph, AuditSettings()) == ("embedding", "roles", "near", "names")
+
+
+def test_what_is_asked_for_is_taken() -> None:
+    graph = anonymous(random_facts(300, 30, 3, 0), 30, 3)
+    asked = AuditSettings(views=("embedding",))
+    assert suited_views(graph, asked) == ("embedding",)
+    by_paths = dataclasses.replace(AuditSettings(), recipe="path")
+    assert suited_views(graph, by_paths)[0] == "path"
+
+
+def test_a_huge_vocabulary_is_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = anonymous(random_facts(300, 30, 3, 0), 30, 3)
+    monkeypatch.setattr(suited, "MOST_ENTITIES", 29)
+    assert suited_views(graph, AuditSettings()) == ("embedding", "roles")
