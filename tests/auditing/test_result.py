@@ -471,7 +471,7 @@ def test_thresholds_are_passed_down() -> None:
 def test_what_each_view_brings_is_told(done: Audit) -> None:
     one = done.views[0]
     assert (one.view, one.features) == ("embedding", 17)
-    assert [each.view for each in done.views] == ["embedding", "roles", "near", "names"]
+    assert [each.view for each in done.views] == ["embedding", "roles", "names"]
     assert set(one.together) == set(done.crossfit.pools)
     assert all(0 <= value <= 1 for value in one.together.values())
     told = summary(done)["views"]

@@ -61,7 +61,7 @@ def test_help() -> None:
 def test_what_is_said(audited: tuple[Path, Result]) -> None:
     out, done = audited
     assert "1 of the 2 facts to protect are not in the graph" in done.stderr
-    assert "plan: 198 facts, judged by entity vectors (embedding); 2 trainings" in done.stderr
+    assert "plan: 198 facts, judged by entity vectors (embedding), counts of roles" in done.stderr
     assert "note: 4 repeated facts." in done.stderr
     assert done.stdout.startswith("Verdict: order. Only 8 facts could be planted")
     assert "facts are wrong (90%" not in done.stdout

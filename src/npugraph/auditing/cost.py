@@ -36,6 +36,7 @@ IN_WORDS: dict[ViewName, str] = {
     "path": "paths between the ends",
     "roles": "counts of roles",
     "names": "names",
+    "near": "how close the ends are",
 }
 # Multiply-adds that take as long as one number of one message along an edge.
 MESSAGE = 40

@@ -119,7 +119,7 @@ def test_no_system_was_asked_about_the_facts_that_it_judges(view: PathView) -> N
 
 def test_an_audit_by_paths_trains_twice(done: tuple[Audit, Path]) -> None:
     found, out = done
-    assert [view.name for view in found.crossfit.views] == ["path", "roles", "near", "names"]
+    assert [view.name for view in found.crossfit.views] == ["path", "roles", "names"]
     assert len(list(out.glob("path/fold-*/model.safetensors"))) == 2
     assert not (out / "folds").exists()
     assert len(found.collected.facts) == len(sample().index())

@@ -79,8 +79,7 @@ class NamesView:
 
 
 def names_view(inputs: ViewInputs) -> NamesView:
-    """Build the view; nothing is trained that takes time."""
-    inputs.say("training", {"view": "names", "systems": 0, "epochs": 0})
+    """Make the view; nothing is trained that takes time."""
     return NamesView(inputs.folds, inputs.settings.seed)
 
 
