@@ -155,9 +155,12 @@ def test_what_cannot_be_read_is_refused_with_a_sentence(
 
 def test_a_body_that_is_not_called_json_is_not_read(run_client: TestClient) -> None:
     # A form of another site can send these without asking first.
-    for kind in ("text/plain", "application/x-www-form-urlencoded"):
-        content = json.dumps({"facts": [FACT]})
-        headers = {"Content-Type": kind}
+    content = json.dumps({"facts": [FACT]})
+    for headers in (
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {},
+    ):
         response = run_client.post("/v1/facts/score", content=content, headers=headers)
         assert response.status_code == 422
 

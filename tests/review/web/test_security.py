@@ -219,12 +219,15 @@ def test_a_page_of_another_origin_is_refused(
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_page_of_another_site_may_link_here_and_no_more(browser: TestClient, site: str) -> None:
+def test_a_page_of_another_site_may_link_here_and_no_more(
+    browser: TestClient, program: TestClient, site: str
+) -> None:
     embedded = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
     followed = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
     assert sentence(browser.get("/v1/number/3", headers=embedded), 403)
     assert browser.get("/", headers=followed).status_code == 200
-    assert sentence(browser.post("/v1/echo", headers=followed), 403)
+    for who in (browser, program):
+        assert sentence(who.post("/v1/echo", headers=followed), 403)
 
 
 def test_by_cookie_only_our_own_page_changes_anything(browser: TestClient) -> None:
