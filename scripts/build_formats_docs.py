@@ -38,6 +38,7 @@ FOLDERS = {
             "columns and order: .csv, .nt, .ttl, .parquet, .gz as the input; a folder `cleaned` "
             "where the input is one.",
             "facts.tsv": "The input, where it was no file (a known graph, facts in memory).",
+            "answers.sqlite": "Answers of the review desk; `--overwrite` never takes it away.",
             "folds/fold-N/": "One run folder per fold, of the view embedding.",
             "pairs/fold-N/": "The same, of the view pairs.",
             "path/fold-N/": "One run folder per half of the folds, of the view path.",

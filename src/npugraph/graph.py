@@ -55,10 +55,17 @@ class Annotations:
     Attributes:
         literals: the columns of LITERAL, as text.
         prefixes: the prefixes the file declares, with their IRIs.
+        statements: how many records are about other statements (reification), not about entities.
     """
 
     literals: pa.Table
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    statements: int = 0
+
+    @property
+    def records(self) -> int:
+        """How many records these are."""
+        return len(self.literals) + self.statements
 
 
 @dataclass(frozen=True)
@@ -212,8 +219,8 @@ class KnowledgeGraph(Shown):
 
     @property
     def skipped(self) -> int:
-        """Number of records of the input that are not facts between entities (RDF literals)."""
-        return 0 if self.annotations is None else len(self.annotations.literals)
+        """Records of an RDF file that are no facts between entities: literals, reification."""
+        return 0 if self.annotations is None else self.annotations.records
 
     @property
     def num_entities(self) -> int:
@@ -444,7 +451,8 @@ def _annotated(parts: list[Annotations | None]) -> Annotations | None:
     if not given:
         return None
     prefixes = {name: iri for part in reversed(given) for name, iri in part.prefixes.items()}
-    return Annotations(pa.concat_tables([part.literals for part in given]), prefixes)
+    literals = pa.concat_tables([part.literals for part in given])
+    return Annotations(literals, prefixes, sum(part.statements for part in given))
 
 
 def _without_empty(graph: KnowledgeGraph) -> KnowledgeGraph:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyoxigraph as ox
 import pytest
 
 from cli_calls import call, npugraph, refusal
-from npugraph.data.io import ReadOptions
+from npugraph.data.answers import read_answers
+from npugraph.data.io import ReadOptions, read_graph, write_table
 from npugraph.data.sources import load_graph
+from npugraph.errors import DataError
 from npugraph.patching.inputs import input_record
 from npugraph.review.store import FILE, NewAnswer, Store
 from patch_samples import facts_in, write_as
@@ -23,6 +27,7 @@ ROWS = [
     ("Paris", "capital_of", "Spain"),
     ("Cairo", "capital_of", "Sudan"),
 ]
+PROPOSED = [("Vienna", "capital_of", "Austria"), ("Bonn", "capital_of", "Austria")]
 TEXT = "﻿id,from,type,to,source\r\n" + "".join(
     f'{i},{h},{r},"{t}",web\r\n' + ("\r\n" if i == 2 else "") for i, (h, r, t) in enumerate(ROWS)
 ).removesuffix("\r\n")
@@ -34,6 +39,14 @@ def fake_audit(path: Path, out: Path) -> Path:
     options = ReadOptions(columns=("from", "type", "to")) if path.suffix == ".csv" else None
     graph = load_graph(path, options)
     record = {"graph": graph.name, "input": input_record(graph.inputs, out)}
+    stored = [tuple(row.values()) for row in graph.to_table().to_pylist()]
+    rows = list(dict.fromkeys(stored)) + PROPOSED
+    posterior = [
+        {"head": h, "relation": r, "tail": t, "probability": p, "low": p, "high": p, "score": 0.0,
+         "collected": (h, r, t) in stored}
+        for (h, r, t), p in zip(rows, [0.25, *[None] * len(rows)], strict=False)
+    ]  # fmt: skip
+    write_table(pa.Table.from_pylist(posterior), out / "posterior.parquet")
     (out / "audit.json").write_text(json.dumps(record), encoding="utf-8")
     return out
 
@@ -192,7 +205,113 @@ def test_a_folder_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert (Path("applied") / name).read_bytes() == (Path("graph") / name).read_bytes()
 
 
+AFTER = [
+    ("Rome", "capital_of", "Italy"),
+    ("Madrid", "capital_of", "Spain"),
+    ("Bern", "capital_of", "Switzerland"),
+    ("Oslo", "capital_of", "Norway"),
+    ("Lima", "capital_of", "Peru"),
+    ("Madrid", "capital_of", "Spain"),
+    ("Vienna", "capital_of", "Austria"),
+]
+
+
+@pytest.mark.parametrize("format", ["graph", "rdf12", "rdf-reified", "kgx"])
+def test_every_graph_comes_back_with_the_same_facts(folder: Path, format: str) -> None:
+    out = Path({"graph": "new.csv", "kgx": "new"}.get(format, "new.ttl"))
+    npugraph("export", "audit", "--format", format, "--out", out)
+    options = ReadOptions(columns=("from", "type", "to")) if format == "graph" else None
+    found = facts_in(out / "edges.tsv" if format == "kgx" else out, options)
+    assert (found == AFTER) if format == "graph" else (set(found) == set(AFTER))
+    if format.startswith("rdf"):
+        graph = read_graph(out)
+        assert graph.annotations is not None
+        # What is said of facts is neither a fact nor a literal of an entity.
+        assert graph.annotations.statements > 0
+        assert len(graph.annotations.literals) == 0
+        assert set(graph.relations.labels.to_pylist()) == {"capital_of"}
+
+
+def test_the_update_does_in_a_store_what_the_patch_says(folder: Path) -> None:
+    base = ("--base", "http://x.org/kg/")
+    store = ox.Store()
+    for row in ROWS:
+        store.add(ox.Quad(*(ox.NamedNode(f"http://x.org/kg/{name}") for name in row)))
+    npugraph("export", "audit", "--format", "sparql", *base, "--out", "update.rq")
+    store.update(Path("update.rq").read_text(encoding="utf-8"))
+    terms = [(quad.subject, quad.predicate, quad.object) for quad in store]
+    left = {tuple(term.value.rsplit("/", 1)[1] for term in row) for row in terms}
+    assert left == set(AFTER)
+    npugraph("export", "audit", "--format", "rdf12", *base, "--out", "new.ttl")
+    fresh = ox.Store()
+    fresh.load(path="new.ttl")
+    said = {quad.subject for quad in fresh if quad.predicate.value.endswith("#reifies")}
+    stated = {
+        (quad.subject, quad.predicate, quad.object) for quad in fresh if quad.subject not in said
+    }
+    assert stated == set(terms)
+
+
+def test_changes_for_other_tools(folder: Path) -> None:
+    done = npugraph("export", "audit", "--format", "sql", "--table", "kg", "--columns", "s,p,o")
+    assert """UPDATE "kg" SET "s" = 'Madrid', "p" = 'capital_of'""" in done.stdout
+    assert "mysql" in refusal("export", "audit", "--format", "sql", "--dialect", "oracle")
+    assert "no beginning of an IRI" in refusal(
+        "export", "audit", "--format", "rdf12", "--base", "x"
+    )
+    assert "No decided fact is about Wikidata" in refusal(
+        "export", "audit", "--format", "quickstatements"
+    )
+
+
+def test_answers_go_to_a_spreadsheet_and_come_back(folder: Path) -> None:
+    done = npugraph("export", "audit", "--format", "answers", "--out", "answers.csv", "--json")
+    assert "removed" not in json.loads(done.stdout)
+    # The audit takes them: wrong ones are wrong, whatever the desk's word for it.
+    assert read_answers(Path("answers.csv")).said == (1, 0, 0, -1, 0, 1, 0, 1, 0)
+    again = npugraph("answers", "audit", "answers.csv", "--json")
+    assert json.loads(again.stdout)["known"] == 9
+    text = Path("answers.csv").read_text(encoding="utf-8-sig")
+    changed = text.replace(
+        "Oslo,capital_of,Norway,unsure,unsure", "Oslo,capital_of,Norway,false,unsure"
+    )
+    more = "Lima,capital_of,Peru,false,,,,,,,chosen,,Cy,,,,,\r\n"
+    Path("answers.csv").write_text(changed + more, encoding="utf-8", newline="")
+    assert "2 answers added, 8 known already" in npugraph("answers", "audit", "answers.csv").stdout
+    assert "0 answers added, 10 known" in npugraph("answers", "audit", "answers.csv").stdout
+    # Two of three call Lima wrong now, and Ada thinks again about Oslo.
+    npugraph("export", "audit", "--format", "graph", "--out", "new.csv")
+    left = facts_in(Path("new.csv"), ReadOptions(columns=("from", "type", "to")))
+    assert left == [row for row in AFTER if row[0] not in ("Oslo", "Lima")]
+
+
+def test_a_spreadsheet_that_is_wrong_is_one_sentence(folder: Path) -> None:
+    head = "head,relation,tail,answer,new_tail\n"
+    for rows, words, sentence in (
+        ("Rome,capital_of,Italy,false,\n", (), "line 2: nobody is named in the column reviewer"),
+        (
+            "Rome,capital_of,Mars,false,\n",
+            ("Ada",),
+            "does not know the fact (Rome, capital_of, Mars)",
+        ),
+        ("Rome,capital_of,Italy,perhaps,\n", ("Ada",), "must be true, false or unsure"),
+        ("Rome,capital_of,Italy,true,Mars\n", ("Ada",), "has no other fact beside it"),
+    ):
+        Path("a.csv").write_text(head + rows, encoding="utf-8")
+        who = ("--reviewer", *words) if words else ()
+        assert sentence in refusal("answers", "audit", "a.csv", *who)
+    Path("a.csv").write_text(head + "Rome,capital_of,Italy,correct,Malta\n", encoding="utf-8")
+    assert read_answers(Path("a.csv")).said == (0,)
+    npugraph("answers", "audit", "a.csv", "--reviewer", "Eve")
+    with Store.open(Path("audit") / FILE) as store:
+        last = store.current()[-1]
+    assert (last.answer, last.new_tail, last.reviewer) == ("correct", "Malta", "Eve")
+    Path("a.csv").write_text(head + "Rome,capital_of,Italy,yes,Malta\n", encoding="utf-8")
+    with pytest.raises(DataError, match="another fact stands beside it"):
+        read_answers(Path("a.csv"))
+
+
 def test_help() -> None:
-    for command in ("export", "apply", "revert"):
+    for command in ("export", "apply", "revert", "answers"):
         assert f"Example: npugraph {command}" in npugraph(command, "--help").output
     assert call("apply").exit_code == 2

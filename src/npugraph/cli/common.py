@@ -290,7 +290,9 @@ def _announce(counts: dict[str, Any]) -> None:
     oddities = {
         "repeated facts": counts["duplicates"],
         "facts from an entity to itself": counts["self_loops"],
-        "records with a literal, which are no facts between entities": counts["skipped"],
+        "records that are no facts between entities: literals, or about other records": counts[
+            "skipped"
+        ],
     }
     for what, count in oddities.items():
         if count:

@@ -1,7 +1,9 @@
-"""Commands that take decisions home: export, apply, revert."""
+"""Commands that take decisions home: export, apply, revert; and answers back in: answers."""
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,8 @@ from npugraph.cli.output import OverwriteOption, check_file, check_folder
 if TYPE_CHECKING:
     from npugraph.patching.apply import Outcome
     from npugraph.patching.patch import Patch
+
+log = logging.getLogger(__name__)
 
 PatchArgument = Annotated[
     Path, typer.Argument(metavar="PATCH", help="A patch of npugraph export, or of an audit.")
@@ -37,7 +41,10 @@ def export(
     format: Annotated[
         str,
         typer.Option(
-            help="graph: the cleaned graph in the input's own format; patch: for npugraph apply.",
+            help="graph: the cleaned graph in the input's own format; patch: for npugraph apply; "
+            "answers: CSV for a spreadsheet; rdf12, rdf-reified: Turtle with probability, reviewer "
+            "and time; sparql: an update; kgx: nodes and edges; quickstatements: for Wikidata; "
+            "sql: changes of a table.",
             show_default=False,
         ),
     ],
@@ -53,6 +60,25 @@ def export(
         bool,
         typer.Option("--quarantine", help="Take out the audit's quarantine, too."),
     ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="RDF, SPARQL: comes before names that are no IRIs, percent-encoded.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="SQL: the table.", show_default="facts")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="SQL: its columns.", show_default="head,relation,tail", metavar="A,B,C"),
+    ] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(
+            help="SQL: standard (PostgreSQL, SQLite, ...) or mysql (also MariaDB).",
+            show_default="standard",
+        ),
+    ] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,21 +89,56 @@ def export(
 
     Example: npugraph export audit --format graph --out cleaned.tsv
     """
-    from npugraph.review.export import Decided, check_format
+    from npugraph.review.export import Decided, ExportSettings, check_format
     from npugraph.review.export import export as make
+    from npugraph.settings import make_settings
 
     check_format(format)
+    given = {"base": base, "table": table, "columns": columns, "dialect": dialect}
+    settings = make_settings(
+        ExportSettings, {name: value for name, value in given.items() if value is not None}
+    )
     _need_place(out, as_json)
     if out is not None and not out.is_dir():
         check_file(out, overwrite)
-    made = make(Decided.open(audit, quarantine=quarantine, facts=facts), format)
+    made = make(Decided.open(audit, quarantine=quarantine, facts=facts), format, settings)
     for note in made.notes:
-        say(f"note: {note}")
+        log.warning("%s", note)
     written = _write_files(made.files, out, overwrite)
-    result = {"audit": str(audit), "format": format, **made.counts, "notes": list(made.notes)}
-    result["out"] = [str(path) for path in written]
+    result: dict[str, Any] = {"audit": str(audit), "format": format, **made.counts}
+    result |= {"notes": list(made.notes), "out": [str(path) for path in written]}
     emit("export", result, as_json, lambda: _print(made.files, out))
     say(_sentence(made.counts, written))
+
+
+def answers(
+    audit: Annotated[Path, typer.Argument(metavar="AUDIT_DIR", help="The folder of an audit.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Answers as .csv, .tsv, .txt or .parquet.")
+    ],
+    reviewer: Annotated[
+        str | None,
+        typer.Option(help="Who gave the answers of rows that do not say so.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the answers of a file to those of the review desk, such as a filled-in spreadsheet.
+
+    The file has a header with head, relation, tail and answer, or is one of npugraph export
+    --format answers. What is known already is not added again; a changed answer counts anew.
+
+    Example: npugraph answers audit answers.csv --reviewer Ada
+    """
+    from npugraph.review.answer_files import import_answers
+    from npugraph.review.material import Material
+    from npugraph.review.store import FILE, Store
+
+    material = Material.open(audit)
+    with Store.open(audit / FILE) as store:
+        done = import_answers(store, material, file, reviewer)
+    result = {"audit": str(audit), "file": str(file), **dataclasses.asdict(done)}
+    sentence = f"{done.added:,} answers added, {done.known:,} known already, {done.open:,} open."
+    emit("answers", result, as_json, lambda: typer.echo(sentence))
 
 
 def apply(
@@ -124,9 +185,10 @@ def revert(
     done = revert_patch(read, facts)
     for one in done:
         if not one.exact:
-            say(
-                f"note: the copy of {one.source} that npugraph apply kept is not there; its facts "
-                "come back, not its bytes."
+            log.warning(
+                "The copy of %s that npugraph apply kept is not there; its facts come back, not "
+                "its bytes.",
+                one.source,
             )
     _finish("revert", patch, read, done, facts, out, in_place, as_json)
 
@@ -222,7 +284,7 @@ def _print(files: tuple[tuple[str, bytes], ...], out: Path | None) -> None:
 def _sentence(counts: dict[str, int], written: list[Path]) -> str:
     """Say what was done."""
     words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-    if not any(counts.values()):
+    if counts and not any(counts.values()):
         words = "nothing is decided, so nothing changes"
     place = f"; written: {', '.join(map(str, written))}" if written else ""
-    return f"Facts: {words}{place}."
+    return f"Facts: {words}{place}." if words else f"Answers{place}."

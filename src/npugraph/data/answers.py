@@ -19,10 +19,33 @@ from npugraph.errors import DataError
 WORDS = {
     **dict.fromkeys(("true", "right", "correct", "yes", "1", "1.0"), 1),
     **dict.fromkeys(("false", "wrong", "incorrect", "no", "0", "0.0"), 0),
+    # The desk's words for facts that are wrong as they stand.
+    **dict.fromkeys(("wrong-relation", "corrected"), 0),
     **dict.fromkeys(("unsure", "unknown", "?"), -1),
 }
 DRAWN = ("random", "chosen")
 FACT = ("head", "relation", "tail")
+# The column that says in which rows cells are escaped for spreadsheets.
+ESCAPED = "escaped"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+
+
+def escape(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula: an apostrophe comes before it.
+
+    >>> escape("=1+1"), escape("'n"), escape("Rome")
+    ("'=1+1", "''n", 'Rome')
+    """
+    return "'" + text if text.startswith(_FORMULA) else text
+
+
+def unescape(text: str) -> str:
+    """Take back what ``escape`` did.
+
+    >>> unescape(escape("'=a")), unescape("Rome")
+    ("'=a", 'Rome')
+    """
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
 @dataclass(frozen=True)
@@ -58,7 +81,7 @@ def read_answers(source: Any) -> AnswerRows:
     ((0,), ('random',))
     """
     facts, said, drawn, chance, unanswered = [], [], [], [], 0
-    for place, row in _rows(source):
+    for place, row in answer_fields(source):
         if not row["answer"]:
             unanswered += 1
             continue
@@ -66,7 +89,7 @@ def read_answers(source: Any) -> AnswerRows:
             if not row[name]:
                 raise DataError(f"{place}: an empty {name}.")
         facts.append([row[name] for name in FACT])
-        said.append(_one_of(row["answer"], WORDS, place, "answer", "true, false or unsure"))
+        said.append(_said(row, place))
         how = row["drawn"].lower()
         drawn.append(how and _one_of(how, dict(zip(DRAWN, DRAWN, strict=True)), place, "drawn"))
         chance.append(_chance(row["chance"], place))
@@ -75,6 +98,20 @@ def read_answers(source: Any) -> AnswerRows:
         {name: pa.array(column, pa.string()) for name, column in zip(FACT, columns, strict=True)}
     )
     return AnswerRows(table, tuple(said), tuple(drawn), tuple(chance), unanswered)
+
+
+def _said(row: Mapping[str, str], place: str) -> int:
+    """Return what a row says: 1 true, 0 wrong, -1 unsure."""
+    word = _one_of(row["answer"], WORDS, place, "answer", "true, false or unsure")
+    if word != 1 or not any(row[f"new_{name}"] for name in FACT):
+        return int(word)
+    if row["answer"].lower() == "correct":
+        # Not that the fact is correct: it is corrected to another one, which stands beside it.
+        return 0
+    raise DataError(
+        f"{place}: the fact is called {row['answer']}, and another fact stands beside it in "
+        "new_head, new_relation or new_tail; empty those, or say false."
+    )
 
 
 def _one_of(text: str, known: Mapping[str, Any], place: str, name: str, words: str = "") -> Any:
@@ -96,7 +133,7 @@ def _chance(text: str, place: str) -> float | None:
     return value
 
 
-def _rows(source: Any) -> Iterator[tuple[str, dict[str, str]]]:
+def answer_fields(source: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield where each row stands and its fields as text; those that are not there are empty."""
     if not isinstance(source, str | os.PathLike):
         rows = isinstance(source, list) and all(isinstance(row, Mapping) for row in source)
@@ -146,7 +183,9 @@ def _of_text(
             fields = record.fields + [""] * (width - len(record.fields))
             if len(fields) > width:
                 raise DataError(f"{place}: {len(fields)} columns where the header has {width}.")
-            names = {name: fields[column] for name, column in columns.items() if name in FACT}
+            if columns.get(ESCAPED) is not None and fields[columns[ESCAPED]].strip():
+                fields = [unescape(field) for field in fields]
+            names = {name: fields[column] for name, column in columns.items() if name in VERBATIM}
             more = {name: fields[column].strip() for name, column in columns.items()}
             yield place, _EMPTY | more | names
     except OSError as error:
@@ -155,7 +194,11 @@ def _of_text(
         raise DataError(f"{path}: the file is empty.")
 
 
-_EMPTY = dict.fromkeys((*FACT, "answer", "drawn", "chance"), "")
+# White space is part of these.
+VERBATIM = (*FACT, "new_head", "new_relation", "new_tail", "note")
+# Columns that a review adds.
+SAID = ("said", *VERBATIM[3:], "confidence", "probability", "reviewer", "time", "stored", "key")
+_EMPTY = dict.fromkeys((*FACT, "answer", "drawn", "chance", ESCAPED, *SAID), "")
 
 
 def _columns(names: Sequence[str], place: str) -> dict[str, int]:

@@ -40,10 +40,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Made:
-    """A patch, and the uncompressed bytes of each file once it is applied."""
+    """A patch, and each file once it is applied.
+
+    Attributes:
+        patch: the patch.
+        contents: the uncompressed bytes of each file.
+        tables: the facts of each file: head, relation, tail.
+    """
 
     patch: Patch
     contents: tuple[bytes, ...]
+    tables: tuple[pa.Table, ...]
 
 
 def make_patch(sources: Sequence[Source], decisions: Sequence[Decision], graph: str) -> Made:
@@ -61,14 +68,15 @@ def make_patch(sources: Sequence[Source], decisions: Sequence[Decision], graph: 
     files = [_open(source) for source in sources]
     whole = pa.concat_tables([file.table.select(Fact._fields) for file in files])
     edits, done = resolve(whole, decisions)
-    patches, contents, start = [], [], 0
+    patches, contents, tables, start = [], [], [], 0
     for file in files:
         mine = edits.of_file(start, len(file.table), first=start == 0)
         start += len(file.table)
         changed = _change(file, mine)
         patches.append(changed[0])
         contents.append(changed[1])
-    return Made(Patch(graph, done, tuple(patches)), tuple(contents))
+        tables.append(changed_table(file.table, mine))
+    return Made(Patch(graph, done, tuple(patches)), tuple(contents), tuple(tables))
 
 
 @dataclass(frozen=True)
@@ -117,8 +125,8 @@ def _change(file: _Opened, edits: Edits) -> tuple[FilePatch, bytes]:
         edited, before, after = edit_turtle(path, data, by_triple)
         patch = replace(patch, facts_before=before, facts_after=after)
     elif suffix == ".nt":
-        literals = 0 if file.beside is None else len(file.beside.literals)
-        edited = edit_ntriples(path, data, len(file.table) + literals, by_triple)
+        beside = 0 if file.beside is None else file.beside.records
+        edited = edit_ntriples(path, data, len(file.table) + beside, by_triple)
     elif suffix == ".parquet":
         rows = edit_rows(path, data, file.options, edits)
         edited = rows.file

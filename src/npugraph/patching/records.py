@@ -18,7 +18,7 @@ from npugraph.errors import DataError
 from npugraph.patching.lines import ENDS, MARK, Edited, Lines, edit_lines
 from npugraph.patching.patch import Fact
 from npugraph.patching.resolve import Edits
-from npugraph.patching.terms import fact_of_line, term_text
+from npugraph.patching.terms import fact_of_line, has_own, term_text
 
 # What a fact that people add has in the columns confidence and label: they say that it is true.
 ADDED = {"confidence": "1", "label": "1"}
@@ -70,7 +70,7 @@ def edit_ntriples(path: Path, data: bytes, triples: int, edits: Edits) -> Edited
         triples: how many triples the reader found; rows of ``edits`` count them all.
         edits: the changes.
     """
-    lines = Lines.of(data)
+    lines, own = Lines.of(data), has_own(data)
     places = [
         place
         for place, line in enumerate(lines.lines)
@@ -87,11 +87,11 @@ def edit_ntriples(path: Path, data: bytes, triples: int, edits: Edits) -> Edited
         found = list(_TERM.finditer(text))[:3]
         for match, before, name in reversed(list(zip(found, old, new, strict=True))):
             if before != name:
-                text = text[: match.start()] + term_text(name, str(path)) + text[match.end() :]
+                text = text[: match.start()] + term_text(name, str(path), own) + text[match.end() :]
         return text
 
     def added(fact: Fact) -> str:
-        return " ".join([*(term_text(name, str(path)) for name in fact), "."])
+        return " ".join([*(term_text(name, str(path), own) for name in fact), "."])
 
     return _edit(lines, [Span(place, place) for place in places], edits, rewritten, added)
 

@@ -174,6 +174,8 @@ def _set(table: pa.Table, column: str, values: pa.Array) -> pa.Table:
 
 def _typed(values: Sequence[object], field: pa.Field, path: Path) -> pa.Array:
     """Return values in the type of their column."""
+    if all(value is None for value in values):
+        return pa.nulls(len(values), field.type)
     try:
         texts = all(value is None or isinstance(value, str) for value in values)
         plain = pa.array(values, pa.string()) if texts else pa.array(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from npugraph.data.io.iris import NAMES, to_iri
 from npugraph.data.io.rdf import term_name
 from npugraph.errors import DataError
 from npugraph.patching.patch import Fact
@@ -22,12 +23,13 @@ def oxigraph(what: str) -> ModuleType:
     return module
 
 
-def term(name: str, where: str) -> Any:
+def term(name: str, where: str, own: bool = False) -> Any:
     """Return a name that was read from RDF as the term it was: an IRI, a blank node, a literal.
 
     Args:
         name: as the reader gives it.
         where: how errors call the file.
+        own: whether a name that is no IRI becomes one of ours.
     """
     ox = oxigraph(where)
     try:
@@ -36,7 +38,7 @@ def term(name: str, where: str) -> Any:
         if name.startswith('"'):
             line = f"_:s <urn:p> {name} ."
             return next(iter(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))).object
-        return ox.NamedNode(name)
+        return ox.NamedNode(to_iri(name) if own else name)
     except (ValueError, SyntaxError, StopIteration):
         raise DataError(
             f"{where}: {name!r} is no IRI, and RDF has no other names; correct the answer."
@@ -50,6 +52,11 @@ def fact_of_line(line: str) -> Fact:
     return Fact(*map(term_name, (found.subject, found.predicate, found.object)))
 
 
-def term_text(name: str, where: str) -> str:
+def term_text(name: str, where: str, own: bool = False) -> str:
     """Return a name as N-Triples writes it."""
-    return str(term(name, where))
+    return str(term(name, where, own))
+
+
+def has_own(data: bytes) -> bool:
+    """Tell whether an RDF file has IRIs of ours, which were made of other names."""
+    return NAMES.encode() in data

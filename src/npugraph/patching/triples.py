@@ -15,7 +15,7 @@ from npugraph.data.io.rdf import parse_triples
 from npugraph.patching.lines import Edited
 from npugraph.patching.patch import Entry, Fact
 from npugraph.patching.resolve import Edits
-from npugraph.patching.terms import oxigraph, term
+from npugraph.patching.terms import has_own, oxigraph, term
 
 Triple = tuple[Any, Any, Any]
 
@@ -76,7 +76,7 @@ def edit_turtle(path: Path, data: bytes, edits: Edits) -> tuple[Edited, str, str
     """
     old = TurtleFile.of(data, path)
     gone = [line(old.triples[row]) for row in (*edits.removed, *edits.replaced)]
-    fresh = [_terms(fact, path) for fact in (*edits.replaced.values(), *edits.added)]
+    fresh = [_terms(fact, path, has_own(data)) for fact in (*edits.replaced.values(), *edits.added)]
     distinct = list({line(triple): triple for triple in fresh}.values())
     new = old.changed(gone, distinct)
     removed = tuple(Entry(0, text) for text in sorted(set(gone)))
@@ -95,6 +95,6 @@ def exchange_triples(path: Path, data: bytes, out: Iterable[str], into: Iterable
     return TurtleFile.of(data, path).changed(out, fresh).written(path)
 
 
-def _terms(fact: Fact, path: Path) -> Triple:
-    head, relation, tail = (term(name, str(path)) for name in fact)
+def _terms(fact: Fact, path: Path, own: bool) -> Triple:
+    head, relation, tail = (term(name, str(path), own) for name in fact)
     return head, relation, tail

@@ -27,14 +27,24 @@ def decide(answers: Iterable[Answer], quarantine: Sequence[Decision] = ()) -> li
     >>> [one.change for one in decide([said])]
     ['remove']
     """
-    by_fact: dict[Fact, list[Answer]] = {}
-    for answer in answers:
-        by_fact.setdefault(Fact(*answer.fact), []).append(answer)
+    by_fact = _by_fact(answers)
     found = [_decision(fact, said) for fact, said in by_fact.items()]
     return [
         *(one for one in found if one is not None),
         *(one for one in quarantine if one.fact not in by_fact),
     ]
+
+
+def settled_true(answers: Iterable[Answer]) -> list[Fact]:
+    """Return the facts that most of those who are sure call true."""
+    return [fact for fact, said in _by_fact(answers).items() if verdict(said) == RIGHT]
+
+
+def _by_fact(answers: Iterable[Answer]) -> dict[Fact, list[Answer]]:
+    found: dict[Fact, list[Answer]] = {}
+    for answer in answers:
+        found.setdefault(Fact(*answer.fact), []).append(answer)
+    return found
 
 
 def _decision(fact: Fact, answers: Sequence[Answer]) -> Decision | None:

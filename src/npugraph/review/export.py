@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from npugraph.data.io import compress, split_suffixes
+from npugraph.data.io import RDF, compress, split_suffixes
+from npugraph.data.io.iris import NAMES, is_iri
+from npugraph.data.io.rdf import parse_triples
 from npugraph.errors import SettingsError, nearest
-from npugraph.patching import Decision, Made, Source, make_patch, read_patch
+from npugraph.patching import Decision, Fact, Made, Source, make_patch, read_patch
+from npugraph.patching.formats.common import Statement, Text
+from npugraph.patching.formats.kgx import JUDGED, PROPOSED, kgx_files
+from npugraph.patching.formats.quickstatements import quickstatements
+from npugraph.patching.formats.rdf import RdfGraph, annotated_turtle
+from npugraph.patching.formats.sparql import sparql_update
+from npugraph.patching.formats.spreadsheet import spreadsheet
+from npugraph.patching.formats.sql import sql_changes
 from npugraph.patching.inputs import find_sources
-from npugraph.review.decisions import decide
-from npugraph.review.material import audit_record
-from npugraph.review.store import FILE, Answer, Store
+from npugraph.review.decisions import decide, settled_true
+from npugraph.review.material import audit_record, read_probabilities, read_shown
+from npugraph.review.store import FILE, Answer, Store, answers_table
+from npugraph.settings import parse_value, setting
 
-Format = Literal["graph", "patch"]
-FORMATS: tuple[str, ...] = get_args(Format)
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What some formats need to know."""
+
+    base: str = setting(NAMES, "RDF, SPARQL: comes before names that are no IRIs")
+    table: str = setting("facts", "SQL: the table of facts")
+    columns: tuple[str, ...] = setting(
+        Fact._fields, "SQL: its columns of head, relation and tail, with commas between"
+    )
+    dialect: Literal["standard", "mysql"] = setting(
+        "standard", "SQL: standard (PostgreSQL, SQLite, ...) or mysql (also MariaDB)"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what no format can use."""
+        parse_value("dialect", self.dialect, Literal["standard", "mysql"])
+        if not is_iri(self.base + "x"):
+            raise SettingsError(f"base={self.base!r} is no beginning of an IRI.")
 
 
 @dataclass(frozen=True)
@@ -73,27 +101,155 @@ class Decided:
         """The patch, and the changed files."""
         return make_patch(self.sources, self.decisions, str(self.record.get("graph", "graph")))
 
+    @property
+    def carried_out(self) -> tuple[Decision, ...]:
+        """What the patch does."""
+        return self.made.patch.decisions
 
-def export(decided: Decided, format: str) -> Exported:
-    """Return what was decided in a format of FORMATS; nothing is written."""
+    @property
+    def is_rdf(self) -> bool:
+        """Whether the input is RDF, so that its names are terms."""
+        return split_suffixes(self.sources[0].path)[0] in RDF
+
+    def cleaned(self) -> Iterator[Fact]:
+        """Yield the facts of the cleaned graph, in their order."""
+        for table in self.made.tables:
+            for head, relation, tail in zip(*(c.to_pylist() for c in table.columns), strict=True):
+                yield Fact(head, relation, tail)
+
+    @cached_property
+    def probability(self) -> dict[Fact, float]:
+        """The audit's probabilities, where it tells them."""
+        table = read_probabilities(self.folder)
+        columns = (column.to_pylist() for column in table.columns)
+        return {Fact(h, r, t): p for h, r, t, p in zip(*columns, strict=True)}
+
+
+def export(decided: Decided, format: str, settings: ExportSettings | None = None) -> Exported:
+    """Return what was decided in one of the FORMATS; nothing is written."""
     check_format(format)
-    made = decided.made
-    counts = made.patch.counts()
-    if format == "patch":
-        text = made.patch.to_json()
-        return Exported((("patch.json", text.encode()),), counts)
-    files = tuple(
-        (source.path.name, compress(data, split_suffixes(source.path)[1]))
-        for source, data in zip(decided.sources, made.contents, strict=True)
-    )
-    return Exported(files, counts)
+    files, notes = FORMATS[format].write(decided, settings or ExportSettings())
+    return Exported(files, decided.made.patch.counts() if format != "answers" else {}, notes)
 
 
 def check_format(format: str) -> None:
     """Refuse a format that is not known."""
     if format not in FORMATS:
-        hint = nearest(format, FORMATS) or f" Known: {', '.join(FORMATS)}."
+        hint = nearest(format, list(FORMATS)) or f" Known: {', '.join(FORMATS)}."
         raise SettingsError(f"There is no format {format!r}.{hint}")
+
+
+Files = tuple[tuple[tuple[str, bytes], ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A format: what it is, and how it is made."""
+
+    help: str
+    write: Callable[[Decided, ExportSettings], Files]
+
+
+def _graph(decided: Decided, settings: ExportSettings) -> Files:
+    pairs = zip(decided.sources, decided.made.contents, strict=True)
+    files = ((s.path.name, compress(data, split_suffixes(s.path)[1])) for s, data in pairs)
+    return tuple(files), ()
+
+
+def _patch(decided: Decided, settings: ExportSettings) -> Files:
+    return _text("patch.json", Text(decided.made.patch.to_json()))
+
+
+def _spreadsheet(decided: Decided, settings: ExportSettings) -> Files:
+    table = answers_table(decided.answers)
+    rows = table.to_pylist()
+    keyed = [{**row, "key": one.key} for row, one in zip(rows, decided.answers, strict=True)]
+    data = spreadsheet(keyed, [*table.column_names, "key"])
+    return (("answers.csv", data),), ()
+
+
+def _rdf12(decided: Decided, settings: ExportSettings) -> Files:
+    return _turtle(decided, settings, plain=False)
+
+
+def _reified(decided: Decided, settings: ExportSettings) -> Files:
+    return _turtle(decided, settings, plain=True)
+
+
+def _turtle(decided: Decided, settings: ExportSettings, plain: bool) -> Files:
+    if decided.is_rdf:
+        graph = _rdf_graph(decided, settings)
+    else:
+        graph = RdfGraph.of_facts(decided.cleaned(), settings.base)
+    data = annotated_turtle(graph, _statements(decided), plain=plain)
+    return (("facts.ttl", data),), ()
+
+
+def _rdf_graph(decided: Decided, settings: ExportSettings) -> RdfGraph:
+    """Return the triples of an RDF input once it is cleaned, literals and all."""
+    triples: list[tuple[Any, Any, Any]] = []
+    prefixes: dict[str, str] = {}
+    for source, data in zip(decided.sources, decided.made.contents, strict=True):
+        found = parse_triples(data, source.path, split_suffixes(source.path)[0])
+        triples += found.each
+        prefixes |= found.prefixes()
+    return RdfGraph(triples, prefixes, True, settings.base)
+
+
+def _statements(decided: Decided) -> Iterator[Statement]:
+    """Yield what the audit says of each fact, and then what each reviewer said."""
+    gone = {one.fact: one.probability for one in decided.carried_out if one.change != "add"}
+    for fact in dict.fromkeys((*decided.cleaned(), *gone)):
+        chance = decided.probability.get(fact, gone.get(fact))
+        if chance is not None:
+            yield Statement(fact, chance)
+    words = {None: "unsure", True: "false", False: "true"}
+    for one in decided.answers:
+        said = Statement(Fact(*one.fact), one.probability, words[one.wrong], one.reviewer)
+        yield replace(said, time=one.time, confidence=one.confidence, note=one.note)
+
+
+def _sparql(decided: Decided, settings: ExportSettings) -> Files:
+    update = sparql_update(decided.carried_out, settings.base, rdf=decided.is_rdf)
+    return _text("update.rq", update)
+
+
+def _kgx(decided: Decided, settings: ExportSettings) -> Files:
+    judged = dict.fromkeys(settled_true(decided.answers), JUDGED)
+    for one in decided.carried_out:
+        if one.change != "remove":
+            judged[one.new or one.fact] = PROPOSED if one.change == "add" else JUDGED
+    shown = read_shown(decided.folder)
+    nodes, edges = kgx_files(
+        decided.cleaned(), decided.probability, judged, lambda name: shown.get(name, name)
+    )
+    return (("nodes.tsv", nodes.encode()), ("edges.tsv", edges.encode())), ()
+
+
+def _quickstatements(decided: Decided, settings: ExportSettings) -> Files:
+    return _text("commands.txt", quickstatements(decided.carried_out))
+
+
+def _sql(decided: Decided, settings: ExportSettings) -> Files:
+    made = sql_changes(decided.carried_out, settings.table, settings.columns, settings.dialect)
+    return _text("changes.sql", made)
+
+
+def _text(name: str, made: Text) -> Files:
+    return ((name, made.text.encode()),), made.notes
+
+
+FORMATS = {
+    "graph": _Format("the cleaned graph in the input's own format", _graph),
+    "patch": _Format("for npugraph apply and revert", _patch),
+    "answers": _Format("CSV for a spreadsheet", _spreadsheet),
+    "rdf12": _Format("Turtle; probability, reviewer and time on reifiers of RDF 1.2", _rdf12),
+    "rdf-reified": _Format("the same with plain reification", _reified),
+    "sparql": _Format("SPARQL UPDATE", _sparql),
+    "kgx": _Format("KGX, nodes.tsv and edges.tsv", _kgx),
+    "quickstatements": _Format("for Wikidata", _quickstatements),
+    "sql": _Format("changes of a table of facts", _sql),
+}
 
 
 def _answers(folder: Path) -> tuple[Answer, ...]:

@@ -94,8 +94,8 @@ class Material:
             known=_known(table),
             source=source,
             sources=sources,
-            shown=_shown(path),
             features=_features(path, rows[table["collected"].to_numpy(zero_copy_only=False)]),
+            shown=read_shown(path),
         )
 
     def __len__(self) -> int:
@@ -243,11 +243,17 @@ def audit_record(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _parquet(path: Path) -> pa.Table:
+def _parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     try:
-        return pyarrow.parquet.read_table(path)
+        return pyarrow.parquet.read_table(path, columns=columns)
     except (pa.ArrowInvalid, OSError) as error:
         raise RunError(f"{path} cannot be read ({error}); audit again.") from None
+
+
+def read_probabilities(folder: Path) -> pa.Table:
+    """Read the facts of which an audit tells a probability: head, relation, tail, probability."""
+    table = _parquet(folder / "posterior.parquet", [*FACT, "probability"])
+    return table.filter(pc.is_valid(table["probability"]))
 
 
 def _distinct(table: pa.Table) -> tuple[pa.Table, Ints]:
@@ -300,7 +306,8 @@ def _features(folder: Path, rows: Ints) -> Floats:
     return np.stack(kept, 1) if kept else np.zeros((len(rows), 0))
 
 
-def _shown(folder: Path) -> dict[str, str]:
+def read_shown(folder: Path) -> dict[str, str]:
+    """Read how names are shown that are not shown as they are."""
     path = folder / "names.parquet"
     if not path.is_file():
         return {}

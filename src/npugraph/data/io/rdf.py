@@ -13,9 +13,14 @@ import pyarrow as pa
 
 from npugraph.data.io.content import read_content
 from npugraph.data.io.formats import RDF, ROLES
+from npugraph.data.io.iris import from_iri
 from npugraph.errors import DataError
 from npugraph.graph import LITERAL, Annotations
 
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+# What is said with these is about another statement: RDF 1.2's reifiers, and plain reification.
+ABOUT = {_RDF + name for name in ("reifies", "subject", "predicate", "object")}
+TYPED = (_RDF + "type", _RDF + "Statement")
 BLANK_NODE = re.compile(rb"_:[^\s<>\"(){}\[\],;]+")
 
 
@@ -76,24 +81,35 @@ def read_rdf(path: Path, suffix: str, literals: bool) -> tuple[pa.Table, Annotat
     facts: tuple[list[str], list[str], list[str]] = ([], [], [])
     rows: list[int] = []
     values: list[tuple[str, str, str, str, str | None]] = []
+    statements: set[str] = set()
+    number = 0
     found = parse_triples(read_content(path), path, suffix)
     for number, (subject, predicate, tail) in enumerate(found.each, 1):
+        if predicate.value in ABOUT or (predicate.value, term_name(tail)) == TYPED:
+            statements.add(term_name(subject))
+            continue
         # Only a literal has a datatype.
         if not literals and hasattr(tail, "datatype"):
             about = (tail.value, tail.datatype.value, tail.language)
-            values.append((term_name(subject), predicate.value, *about))
+            values.append((term_name(subject), term_name(predicate), *about))
             continue
         rows.append(number)
         for column, term in zip(facts, (subject, predicate, tail), strict=True):
             column.append(term_name(term))
+    values = [value for value in values if value[0] not in statements]
+    about_facts = number - len(rows) - len(values)
     arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in facts]
     table = pa.table([*arrays, pa.array(rows, pa.int64())], names=[*ROLES[:3], "row"])
     columns = zip(*values, strict=True) if values else [()] * len(LITERAL)
     texts = [pa.array(list(column), pa.string()) for column in columns]
-    return table, Annotations(pa.table(texts, names=list(LITERAL)), found.prefixes())
+    beside = pa.table(texts, names=list(LITERAL))
+    return table, Annotations(beside, found.prefixes(), about_facts)
 
 
 def term_name(term: Any) -> str:
-    """Return a term of pyoxigraph as entities are called: an IRI bare, others as written."""
+    """Return a term of pyoxigraph as entities are called: an IRI bare, others as written.
+
+    An IRI that was made of a name that is none becomes that name again.
+    """
     text = str(term)
-    return text[1:-1] if text[0] == "<" and text[1] != "<" else text
+    return from_iri(text[1:-1]) if text[0] == "<" and text[1] != "<" else text

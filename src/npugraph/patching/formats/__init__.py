@@ -1,0 +1,1 @@
+"""Decisions and cleaned graphs for other tools, one file per target."""
