@@ -40,6 +40,7 @@ AUDIT_FILES = (
     "issues.tsv",
     "names.parquet",
     "evidence.parquet",
+    "features.parquet",
     "posterior.parquet",
     "cleaned.tsv",
     "quarantine.tsv",

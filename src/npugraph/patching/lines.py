@@ -77,9 +77,10 @@ def edit_lines(old: Lines, replaced: Mapping[int, bytes], added: Sequence[bytes]
     if more and old.open:
         # The last line has no end, and the new last line shall have none.
         more[-1] = added[-1]
-        if new[-1]:
-            new[-1] += old.end
-            changes[len(new) - 1] = new[-1]
+        last = max((place for place, line in enumerate(new) if line), default=None)
+        if last is not None and not new[last].endswith((b"\r", b"\n")):
+            new[last] += old.end
+            changes[last] = new[last]
     whole = [*new, *more]
     touched = sorted(changes)
     coming = [place for place in touched if new[place]] + [*range(len(new), len(whole))]

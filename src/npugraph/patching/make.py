@@ -164,7 +164,11 @@ def _check(file: _Opened, data: bytes, expected: pa.Table) -> None:
                     f"{path}: without these facts its first line would be misread; audit it with "
                     f"{word}."
                 )
-        found = read_table(place, file.options)[0].select(Fact._fields)
+        try:
+            found = read_table(place, file.options)[0].select(Fact._fields)
+        except DataError as error:
+            reason = str(error).removeprefix(str(place)).lstrip(":, ")
+            raise DataError(f"{path}: it would not be readable once changed ({reason})") from None
     for name in Fact._fields:
         old, new = (table[name].combine_chunks() for table in (expected, found))
         if not old.equals(new):
