@@ -28,13 +28,15 @@ HERE = {"Host": f"127.0.0.1:{ACCESS.port}"}
 CONFIG = {
     "checks": {
         "negative_data_rejection": {
-            "expected-statuses": ["400", "401", "404", "405", "413", "422"]
+            "expected-statuses": ["400", "401", "404", "405", "413", "414", "422"]
         },
-        "positive_data_acceptance": {"expected-statuses": ["2xx", "401", "404", "409", "413"]},
+        "positive_data_acceptance": {
+            "expected-statuses": ["2xx", "401", "404", "409", "413", "414"]
+        },
     }
 }
 EFFORT = settings(
-    max_examples=times(8, 300),
+    max_examples=times(8, 200),
     derandomize=True,
     deadline=None,
     database=None,
