@@ -132,8 +132,8 @@ class AuditQuestions:
 
     def __init__(self, folder: Path, device: str, trust: bool) -> None:
         """Ask the audit in ``folder``; nothing is read before the first question."""
-        self.folder, self.device, self.trust = folder, device, trust
-        self._one = Lock()
+        self.folder, self._one = folder, Lock()
+        self._explainer = asking.AuditExplainer(folder, device=device, trust=trust)
 
     @cached_property
     def _judged(self) -> pa.Table:
@@ -164,7 +164,7 @@ class AuditQuestions:
     def explain(self, fact: Fact, top: int) -> Explanation:
         """Return the evidence; a stored fact is ranked by the system that never saw it."""
         with self._one:
-            return asking.explain(self.folder, *fact, top=top, device=self.device, trust=self.trust)
+            return self._explainer.explain(fact, top)
 
 
 def _scored(fact: Fact, row: dict[str, Any]) -> Scored:

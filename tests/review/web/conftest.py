@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,7 +39,9 @@ def audit_folder(run_folder: Path) -> Path:
     """What an audit leaves for questions: the judged facts, and the system that judged them."""
     folder = run_folder.parent / "audit"
     shutil.copytree(run_folder, folder / "folds" / "fold-1")
-    (folder / "audit.json").write_text("{}", encoding="utf-8")
+    verdict = {"verdict": "reliable", "verdict_reason": "It was tested."}
+    verdict |= {f"missing_{name}": value for name, value in verdict.items()}
+    (folder / "audit.json").write_text(json.dumps(verdict), encoding="utf-8")
     head, relation, tail = zip(*facts(), strict=True)
     count = len(head)
     judged = {

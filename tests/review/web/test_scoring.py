@@ -83,6 +83,10 @@ def test_an_audit_answers_for_what_it_judged(audit_client: TestClient, audit_fol
     right = npugraph.explain(audit_folder, *FACT.values(), device="cpu")
     assert found == plain(right)
     assert found["probability"] == judged["probability"]
+    # Known names, and a fact that nobody judged.
+    new = {**FACT, "tail": "person 9"}
+    right = npugraph.explain(audit_folder, *new.values(), device="cpu")
+    assert audit_client.post("/v1/explain", json=new).json() == plain(right)
 
 
 def test_an_audit_says_that_it_predicts_nothing(audit_client: TestClient) -> None:
