@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
-from npugraph.errors import DataError
+from npugraph.data.answers import read_answers
+from npugraph.data.io import write_table
+from npugraph.errors import DataError, RunError
 from npugraph.review import AnswerIn, Desk, Filters
 from review_samples import Sample, sample_audit
 
@@ -159,3 +163,113 @@ def test_learning_mends_probabilities_that_do_not_hold(tmp_path: Path) -> None:
     found = 1 - judged.probability[stored].mean()
     assert found == pytest.approx(sample.wrong[stored].mean(), abs=0.05)
     assert np.isfinite(judged.probability[stored]).all()
+
+
+def answer_until_done(desk: Desk, sample: Sample) -> list[int]:
+    """Answer truly until nothing is served; return the numbers."""
+    done: list[int] = []
+    while (card := desk.next("ann")) is not None:
+        assert card.blind
+        word = "false" if sample.wrong[card.number] else "true"
+        desk.answer("ann", card.number, AnswerIn(f"e{card.number}", word))
+        done.append(card.number)
+    return done
+
+
+def test_estimate_mode_stops_and_says_how_many_answers_it_took(tmp_path: Path) -> None:
+    sample = sample_audit(tmp_path / "audit", stored=1500, missing=20, reliable=False)
+    with Desk.open(sample.folder, {"estimate": 0.05}) as desk:
+        done = answer_until_done(desk, sample)
+        progress = desk.progress("ann")
+        table = desk.table()
+    assert len(set(done)) == len(done) < 400
+    assert progress.enough
+    assert progress.share is not None
+    assert progress.share.high - progress.share.low <= 0.1
+    assert progress.share.low <= sample.wrong[:1500].mean() <= progress.share.high
+    assert f"it took {len(done):,} answers" in " ".join(progress.said)
+    # Each answer goes home with the chance of its fact, so that others weigh it the same way.
+    rows = read_answers(table)
+    assert set(rows.drawn) == {"random"}
+    weights = sum(1 / chance for chance in rows.chance if chance)
+    assert weights == pytest.approx(1500, abs=1)
+    # The estimate goes on as one, whoever opens the desk and with whatever seed.
+    with Desk.open(sample.folder, {"seed": 5}) as desk:
+        share = desk.estimate()
+        assert share is not None
+        assert share.drawn == "strata"
+        assert (share.low, share.high) == (progress.share.low, progress.share.high)
+
+
+def test_an_estimate_does_not_go_on_with_another_audit(tmp_path: Path) -> None:
+    sample = sample_audit(tmp_path / "audit")
+    with Desk.open(sample.folder, {"estimate": 0.1}):
+        pass
+    sample_audit(sample.folder, seed=9)
+    with pytest.raises(RunError, match="begun before this audit was made"):
+        Desk.open(sample.folder, {"estimate": 0.1})
+
+
+def test_random_answers_tell_the_share_however_facts_came_to_be_judged(tmp_path: Path) -> None:
+    sample = sample_audit(tmp_path / "audit", stored=300, missing=0, wrong=0.3)
+    with Desk.open(sample.folder) as desk:
+        judge(desk, sample, "ann", 150)
+        share = desk.estimate()
+        drawn = desk.table()["drawn"].to_pylist()
+    assert share is not None
+    # Facts that were judged for their suspicion count as drawn once the order has come to them.
+    assert share.answers == drawn.count("random") > 30
+    assert share.open == 0
+    assert share.low <= sample.wrong.mean() <= share.high
+
+
+def test_a_second_reviewer_gets_a_share_of_the_judged_facts_blind(sample: Sample) -> None:
+    settings = {"agreement_share": 0.2, "random_share": 0.0}
+    with Desk.open(sample.folder, settings) as desk:
+        judge(desk, sample, "ann", 40)
+        second = []
+        for place in range(20):
+            card = desk.next("bob")
+            assert card is not None
+            if card.why == "agreement":
+                assert (card.blind, card.answers, card.state) == (True, (), "open")
+                second.append(card.number)
+            word = "false" if sample.wrong[card.number] else "true"
+            desk.answer("bob", card.number, AnswerIn(f"bob {place}", word))
+        found = desk.agreement()
+    assert len(second) == found.facts == found.agreed >= 8
+    assert found.kappa in (None, 1.0)
+    assert [(p.one, p.other, p.facts) for p in found.pairs] == [("ann", "bob", len(second))]
+
+
+def test_a_skipped_fact_goes_to_others(sample: Sample) -> None:
+    with Desk.open(sample.folder) as desk:
+        card = desk.next("ann")
+        assert card is not None
+        desk.skip("ann", card.number)
+        after = desk.next("ann")
+        assert after is not None
+        assert after.number != card.number
+        other = desk.next("bob")
+        assert other is not None
+        assert other.number == card.number
+        assert desk.page("ann", Filters(state="skipped")).total == 1
+    with Desk.open(sample.folder) as desk:
+        again = desk.next("ann")
+        assert again is not None
+        assert again.number != card.number, "It is remembered."
+
+
+def test_what_was_known_before_is_not_served(tmp_path: Path) -> None:
+    sample = sample_audit(tmp_path / "audit", stored=60, missing=0)
+    path = sample.folder / "posterior.parquet"
+    table = pyarrow.parquet.read_table(path)
+    known = [True, False, *[None] * 58]
+    write_table(table.append_column("known", pa.array(known)), path)
+    with Desk.open(sample.folder, {"random_share": 0.5}) as desk:
+        done = judge(desk, sample, "ann", 58)
+        assert desk.next("ann") is None
+        share = desk.estimate()
+    assert sorted(done) == list(range(2, 60))
+    assert share is not None
+    assert share.low == pytest.approx(share.high), "What is known counts as answered."

@@ -13,7 +13,7 @@ import pyarrow as pa
 from npugraph.arrays import Ints
 from npugraph.errors import DataError, UnknownNameError
 from npugraph.review.cards import Card
-from npugraph.review.estimate import Draw, frozen_design
+from npugraph.review.estimate import Draw, frozen_seed
 from npugraph.review.evidence import Evidences
 from npugraph.review.learning import Judged, Learner
 from npugraph.review.material import Material
@@ -75,10 +75,11 @@ class Desk:
         self._sync()
 
     def _make_draw(self) -> Draw:
-        if self.settings.estimate is None:
-            return Draw.evenly(self.material, self.settings.seed)
-        seed = frozen_design(self.store, self.material, self.settings.seed)
-        return Draw.by_posterior(self.material, seed, self.settings.estimate)
+        # An estimate that was begun stays one: its facts were not drawn evenly.
+        if self.settings.estimate is None and self.store.begun("estimate") is None:
+            return Draw.of(self.material, self.settings.seed)
+        seed = frozen_seed(self.store, self.material, self.settings.seed)
+        return Draw.of(self.material, seed, by_strata=True, half_width=self.settings.estimate)
 
     @classmethod
     def open(
@@ -256,8 +257,8 @@ class Desk:
             return
         self._learned_at = self._tally.sure
         rows = self._tally.learnable()
-        reached = self._draw.reached(self._tally.drawn_facts())
-        random = (self._draw.place[rows] >= 0) & (self._draw.place[rows] < reached)
+        # In estimate mode facts are chosen by what is in the formula: as good as random.
+        random = np.isin(rows, self._draw.come_to(self._tally.drawn_facts()))
         said = self._tally.said(rows)
         self._learning = threading.Thread(
             target=self._learn, args=(rows, said == 1, random), daemon=True
@@ -404,14 +405,12 @@ class Desk:
         with self._lock:
             self._sync()
             reached = self._draw.reached(self._tally.drawn_facts())
-            chances = self._draw.chances(reached)
             rows = []
             for row in self.store.current():
                 number = self.material.number(row.fact)
-                place = int(self._draw.place[number]) if number >= 0 else -1
-                drawn = 0 <= place < reached
-                chance = float(chances[place]) if drawn and chances is not None else None
-                rows.append(replace(row, drawn="random" if drawn else "chosen", chance=chance))
+                chance = self._draw.chance(number, reached) if number >= 0 else 0.0
+                drawn = "chosen" if chance == 0 else "random"
+                rows.append(replace(row, drawn=drawn, chance=chance or None))
         return answers_table(rows)
 
     def _check(self, number: int) -> None:

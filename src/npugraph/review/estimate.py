@@ -1,26 +1,30 @@
 """The facts that are drawn at random, and what the answers on them say of all stored facts.
 
-They are asked for in a fixed order that follows from the seed. An answer counts as that on a drawn
-fact as soon as the order has reached the fact, however it came to be answered: so the facts that
-were judged because they are suspicious are not missing among the drawn ones.
+They are asked for in a fixed order that follows from the seed and their names. An answer counts as
+that on a drawn fact as soon as the order has reached the fact, however it came to be answered: so
+the facts that were judged because they are suspicious are not missing among the drawn ones.
+
+In estimate mode there are several such orders, one per stratum of similar scores.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit
 
 from npugraph.arrays import Floats, Ints
 from npugraph.auditing.statistics.answers import (
-    Predictors,
-    SequentialDraw,
-    enough_answers,
+    Counts,
+    cut,
+    narrow_enough,
+    next_strata,
     random_share,
+    stratified_share,
 )
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import RunError
@@ -32,68 +36,110 @@ from npugraph.review.store import Store
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """An order of the stored facts in which they are drawn.
+    """Orders in which stored facts are drawn, one per stratum.
 
     Attributes:
-        rows: numbers of the facts in their order [m].
-        place: where each fact stands in it [n]; -1 for a proposed fact.
-        design: chances that follow the posterior; None where all facts have the same.
+        orders: numbers of the facts of each stratum in their order.
+        stratum: of each fact [n]; -1 for a proposed fact.
+        place: where each fact stands in the order of its stratum [n].
+        by_strata: whether there are strata; all facts have the same chance otherwise.
         half_width: in estimate mode, where to stop.
     """
 
-    rows: Ints
+    orders: tuple[Ints, ...]
+    stratum: Ints
     place: Ints
-    design: SequentialDraw | None = None
+    by_strata: bool = False
     half_width: float | None = None
 
     @classmethod
-    def evenly(cls, material: Material, seed: int) -> Draw:
-        """Draw stored facts with the same chance each."""
+    def of(
+        cls,
+        material: Material,
+        seed: int,
+        *,
+        by_strata: bool = False,
+        half_width: float | None = None,
+    ) -> Draw:
+        """Draw stored facts evenly, or by strata of their scores."""
         stored = np.flatnonzero(material.stored)
-        rows = stored[np.argsort(even_numbers(material, seed, "review")[stored], kind="stable")]
-        return cls(rows, _places(rows, len(material)))
+        codes = strata(material) if by_strata else np.zeros(len(stored), dtype=np.int64)
+        rows = stored[np.lexsort((even_numbers(material, seed, "review")[stored], codes))]
+        orders = tuple(np.split(rows, np.cumsum(np.bincount(codes))[:-1]))
+        stratum, place = (np.full(len(material), -1) for _ in range(2))
+        for number, order in enumerate(orders):
+            stratum[order], place[order] = number, np.arange(len(order))
+        return cls(orders, stratum, place, by_strata, half_width)
 
-    @classmethod
-    def by_posterior(cls, material: Material, seed: int, half_width: float) -> Draw:
-        """Draw stored facts with chances that follow what the audit says of them."""
-        stored = np.flatnonzero(material.stored)
-        design = SequentialDraw.of(guessed(material, stored), seed=seed)
-        rows = stored[design.rows]
-        return cls(rows, _places(rows, len(material)), design, half_width)
+    @property
+    def sizes(self) -> Ints:
+        """How many facts each stratum has."""
+        return np.array([len(order) for order in self.orders])
 
-    def reached(self, drawn: Ints) -> int:
-        """Return how many facts the order has come to, by the facts answered as drawn ones."""
-        return int(self.place[drawn].max(initial=-1)) + 1
+    def reached(self, drawn: Ints) -> Ints:
+        """Return how far each order was come to [h], by the facts that were answered as drawn."""
+        ends = np.zeros(len(self.orders), dtype=np.int64)
+        np.maximum.at(ends, self.stratum[drawn], self.place[drawn] + 1)
+        return ends
 
-    def share(self, said: Floats, known: tuple[int, int]) -> Share | None:
+    def come_to(self, drawn: Ints) -> Ints:
+        """Return the facts that the orders were come to."""
+        ends = self.reached(drawn)
+        return np.concatenate([o[:end] for o, end in zip(self.orders, ends, strict=True)])
+
+    def in_turn(self, rows: Ints, said: Floats) -> Iterator[Ints]:
+        """Yield the orders, the one from which a fact should be drawn next first.
+
+        Args:
+            rows: facts that were come to [k].
+            said: of these: 1 wrong, 0 right, nan not settled.
+        """
+        counts = Counts.of(self.sizes, self.stratum[rows], said)
+        for number in next_strata(counts, level=LEVEL):
+            yield self.orders[number]
+
+    def share(self, rows: Ints, said: Floats, known: tuple[int, int]) -> Share | None:
         """Return the share of wrong facts.
 
         Args:
-            said: of the facts that the order has come to [k]: 1 wrong, 0 right, nan not settled.
+            rows: facts that were come to [k].
+            said: of these: 1 wrong, 0 right, nan not settled.
             known: how many of all stored facts are settled as right, and as wrong; they bound it.
         """
-        sure = np.isfinite(said)
-        answers, wrong, count = int(sure.sum()), int(np.nansum(said)), len(self.rows)
+        counts = Counts.of(self.sizes, self.stratum[rows], said)
+        answers, wrong = int(counts.answers.sum()), int(counts.wrong.sum())
+        count = int(self.sizes.sum())
         if not answers:
             return None
-        if self.design is None:
-            found = _even_share(wrong, answers, count)
+        if self.by_strata:
+            found = stratified_share(counts, level=LEVEL)
         else:
-            found = self.design.estimate(said, level=LEVEL, stopped=self.enough(said))
+            found = _even_share(wrong, answers, count)
         least, most = known[1] / count, 1 - known[0] / count
         value, low, high = (float(min(max(end, least), most)) for end in found)
-        how: Literal["evenly", "posterior"] = "evenly" if self.design is None else "posterior"
-        return Share(value, low, high, answers, wrong, len(said) - answers, count, how)
+        how: Literal["evenly", "strata"] = "strata" if self.by_strata else "evenly"
+        return Share(value, low, high, answers, wrong, len(rows) - answers, count, how)
 
-    def enough(self, said: Floats) -> bool:
-        """Tell whether the interval is as narrow as was asked for; ``said`` as for the share."""
-        if self.design is None or self.half_width is None or not len(said):
+    def enough(self, rows: Ints, said: Floats) -> bool:
+        """Tell whether the interval is as narrow as was asked for.
+
+        Args:
+            rows: facts that were come to, in the order of their answers [k].
+            said: as for the share.
+        """
+        if self.half_width is None or not len(rows):
             return False
-        return enough_answers(self.design, said, self.half_width, level=LEVEL)
+        return narrow_enough(self.sizes, self.stratum[rows], said, self.half_width, level=LEVEL)
 
-    def chances(self, reached: int) -> Floats | None:
-        """Return the chances with which the facts that were come to were drawn; None: all equal."""
-        return None if self.design is None else self.design.chance(reached)
+    def chance(self, number: int, reached: Ints) -> float | None:
+        """Return with what chance a fact was drawn, given how far the orders were come to.
+
+        It is None where all had the same, and 0 where the fact was not drawn.
+        """
+        stratum = int(self.stratum[number])
+        if stratum < 0 or self.place[number] >= reached[stratum]:
+            return 0.0
+        return float(reached[stratum] / self.sizes[stratum]) if self.by_strata else None
 
 
 @lru_cache(maxsize=256)
@@ -101,39 +147,22 @@ def _even_share(wrong: int, answers: int, facts: int) -> Interval:
     return random_share(wrong, answers, facts, level=LEVEL)
 
 
-def _places(rows: Ints, count: int) -> Ints:
-    place = np.full(count, -1)
-    place[rows] = np.arange(len(rows))
-    return place
+def strata(material: Material) -> Ints:
+    """Return the stratum of each stored fact [m], by what the audit says of it."""
+    score = material.score[material.stored]
+    least = np.nanmin(score) if np.isfinite(score).any() else 0.0
+    # What was known to be wrong has no score.
+    return cut(np.where(np.isfinite(score), score, least - 1))
 
 
-def guessed(material: Material, rows: Ints) -> Floats:
-    """Return probabilities of some facts to draw by; they need not hold.
-
-    Where the audit promises none, its scores are taken for log-odds about a usual level.
-    """
-    if material.reliable[0]:
-        return material.probability[rows]
-    score = material.score[rows]
-    known = np.isfinite(score)
-    guess = np.zeros(len(rows))
-    if known.any():
-        facts = Predictors.of(score[known])
-        guess[known] = expit(facts.columns.sum(1) + facts.level)
-    return guess
-
-
-def frozen_design(store: Store, material: Material, seed: int) -> int:
-    """Return the seed that the estimate began with; refuse to go on with another audit."""
-    rows = np.flatnonzero(material.stored)
-    digest = hashlib.sha256(np.ascontiguousarray(guessed(material, rows)).tobytes()).hexdigest()[
-        :16
-    ]
-    begun, print_of = store.begin("estimate", f"{seed} {digest}").split()
-    if print_of != digest:
+def frozen_seed(store: Store, material: Material, seed: int) -> int:
+    """Return the seed that an estimate began with; refuse to go on with another audit."""
+    digest = hashlib.sha256(strata(material).astype(np.int8).tobytes()).hexdigest()[:16]
+    begun, strata_then = store.begin("estimate", f"{seed} {digest}").split()
+    if strata_then != digest:
         raise RunError(
             f"{store.path} holds an estimate that was begun before this audit was made, with other "
-            "chances; take the answers along with npugraph audit --answers, into another folder, "
+            "strata; take the answers along with npugraph audit --answers, into another folder, "
             "and estimate there."
         )
     return int(begun)

@@ -18,10 +18,10 @@ from npugraph.review.tally import DISPUTE, OPEN, RIGHT, STATES, UNSURE, WRONG, T
 
 def share_now(draw: Draw, tally: Tally, material: Material) -> Share | None:
     """Return the share of wrong facts by those that the random order has come to."""
-    said = tally.said(draw.rows[: draw.reached(tally.drawn_facts())])
+    rows = draw.come_to(tally.drawn_facts())
     settled = tally.settled()
     every = tally.said(settled[material.stored[settled]])
-    return draw.share(said, (int((every == 0).sum()), int((every == 1).sum())))
+    return draw.share(rows, tally.said(rows), (int((every == 0).sum()), int((every == 1).sum())))
 
 
 def progress_now(

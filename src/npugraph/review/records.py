@@ -201,7 +201,7 @@ class Share:
         wrong: how many of these are wrong.
         open: drawn facts on which nobody is sure: unsure, skipped or in dispute.
         facts: that they were drawn from.
-        drawn: ``evenly``, or by chances that follow the ``posterior``.
+        drawn: ``evenly``, or by ``strata`` of their scores.
     """
 
     value: float
@@ -211,7 +211,7 @@ class Share:
     wrong: int
     open: int
     facts: int
-    drawn: Literal["evenly", "posterior"]
+    drawn: Literal["evenly", "strata"]
 
 
 @dataclass(frozen=True)

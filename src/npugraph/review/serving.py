@@ -69,8 +69,9 @@ class Serving:
 
     def enough(self) -> bool:
         """Tell whether the share of wrong facts is known as well as was asked for."""
-        reached = self._draw.reached(self._tally.drawn_facts())
-        return self._draw.enough(self._tally.said(self._draw.rows[:reached]))
+        rows = self._draw.come_to(self._tally.drawn_facts())
+        rows = rows[np.argsort(self._tally.first_answers(rows), kind="stable")]
+        return self._draw.enough(rows, self._tally.said(rows))
 
     def _still(self, served: Served, reviewer: str, filters: Filters, judged: Judged) -> bool:
         if self._tally.answered_by(reviewer, served.number):
@@ -139,5 +140,9 @@ class Serving:
                 return None
         elif self.enough():
             return None
-        rows = self._draw.rows
-        return self._first(rows[self._unsettled()[rows]], reviewer)
+        rows, unsettled = self._draw.come_to(self._tally.drawn_facts()), self._unsettled()
+        for order in self._draw.in_turn(rows, self._tally.said(rows)):
+            number = self._first(order[unsettled[order]], reviewer)
+            if number is not None:
+                return number
+        return None

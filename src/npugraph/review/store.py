@@ -281,6 +281,13 @@ class Store:
             found = self._connection.execute("SELECT value FROM begun WHERE name = ?", (name,))
             return str(found.fetchone()[0])
 
+    def begun(self, name: str) -> str | None:
+        """Return a value that was written down by :meth:`begin`."""
+        with self._lock, _sentences(self.path):
+            found = self._connection.execute("SELECT value FROM begun WHERE name = ?", (name,))
+            row = found.fetchone()
+        return None if row is None else str(row[0])
+
     def version(self) -> int:
         """Return a number that changes when another connection has added something."""
         with self._lock, _sentences(self.path):

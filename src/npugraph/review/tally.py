@@ -112,6 +112,11 @@ class Tally:
         wrong = (state == WRONG) | ((state == KNOWN) & (known == 0))
         return np.where(right, 0.0, np.where(wrong, 1.0, np.nan))
 
+    def first_answers(self, numbers: Ints) -> Ints:
+        """Return the number of the first answer on each of some facts [m]; 0 without any."""
+        held = (self.by_fact.get(number, {}) for number in numbers.tolist())
+        return np.array([min((r.id for r in a.values()), default=0) for a in held], dtype=np.int64)
+
     def settled(self) -> Ints:
         """Return the facts that are settled, by answers or from before."""
         return np.flatnonzero(np.isin(self.state, (RIGHT, WRONG, KNOWN)))

@@ -2,7 +2,8 @@
 
 Functions of plain arrays. ``recalibrate`` learns from every answer how probable each fact is;
 ``share`` gives the share of wrong facts by the answers that were drawn at random, whatever
-the probabilities are worth; ``design`` draws facts so that few answers tell that share.
+the probabilities are worth; ``design`` and ``strata`` draw facts so that few answers tell that
+share.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ from npugraph.auditing.statistics.answers.recalibrate import (
     recalibrate,
 )
 from npugraph.auditing.statistics.answers.share import drawn_share, random_share
+from npugraph.auditing.statistics.answers.strata import (
+    Counts,
+    cut,
+    narrow_enough,
+    next_strata,
+    stratified_share,
+)
 
 __all__ = [
     "CHOSEN",
@@ -28,12 +36,17 @@ __all__ = [
     "UNKNOWN",
     "Answered",
     "Check",
+    "Counts",
     "Predictors",
     "Recalibrated",
     "SequentialDraw",
     "check_answers",
+    "cut",
     "drawn_share",
     "enough_answers",
+    "narrow_enough",
+    "next_strata",
     "random_share",
     "recalibrate",
+    "stratified_share",
 ]
