@@ -9,7 +9,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 OUT := out/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types docs unit test-long bench-smoke bench-ranking recipe-docs page-tables results-docs formats-docs world clean
+.PHONY: help install axe demo desk test lint types docs unit test-long bench-smoke bench-ranking recipe-docs page-tables results-docs formats-docs world clean
 
 help: ## List the commands.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,8 +28,24 @@ $(INSTALLED): $(CORE)
 	$(PIP_INSTALL) -c constraints.txt -e '.[all,dev,docs]'
 	@touch $@
 
+# For the tests of the desk's pages alone; no part of the package.
+AXE := axe-core-4.14.0
+
+axe: out/axe-core/axe.min.js ## Fetch axe-core, which tests look for barriers in the pages with; needs npm.
+
+out/axe-core/axe.min.js:
+	mkdir -p out/axe-core
+	cd out/axe-core && npm pack --silent $(subst axe-core-,axe-core@,$(AXE))
+	tar -xzf out/axe-core/$(AXE).tgz -C out/axe-core --strip-components=1 package/axe.min.js package/LICENSE
+	@touch $@
+
 demo: $(CORE) ## Plant wrong facts in the bundled graph, audit it, and say how many were found.
 	$(BIN)/npugraph audit --out $(OUT)
+
+desk: $(CORE) ## Judge the demo's facts in a browser.
+	$(PIP_INSTALL) -c constraints.txt -e '.[review]'
+	@test -f $(OUT)/audit.json || $(BIN)/npugraph audit --out $(OUT)
+	$(BIN)/npugraph review $(OUT)
 
 test: install lint types docs unit ## Lint, types, the documentation site and all tests.
 

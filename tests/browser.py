@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+AXE = Path(__file__).parents[1] / "out" / "axe-core" / "axe.min.js"
 
 
 def _absent(reason: str) -> None:
@@ -21,6 +22,14 @@ def _absent(reason: str) -> None:
     if os.environ.get("NPUGRAPH_REQUIRE_BROWSER") == "1":
         pytest.fail(f"NPUGRAPH_REQUIRE_BROWSER=1, but {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The text of axe-core, which looks for what keeps people from using a page."""
+    if not AXE.is_file():
+        _absent(f"axe-core is not in {AXE}: fetch it with 'make axe'")
+    return AXE.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

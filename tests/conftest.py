@@ -11,14 +11,14 @@ import pytest
 import torch
 from hypothesis import settings
 
-from browser import browser
+from browser import axe, browser
 from data_needed import data_absent
 from npugraph.graph import KnowledgeGraph, Vocabulary
 from npugraph.scorers import Scorer
 from scorer_cases import CASES, Case
 
 # One browser for all tests: Playwright refuses a second one beside it.
-__all__ = ["browser"]
+__all__ = ["axe", "browser"]
 
 # No deadline: a slow machine is no bug.
 settings.register_profile("npugraph", deadline=None, max_examples=60)

@@ -106,6 +106,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("bench", "table", one, "--out", bench),
         ("bench", "figures", one, "--out", bench),
         ("serve", place / "run", "--port", "0", "--device", "cpu"),
+        ("review", place / "audit", "--port", "0", "--no-browser"),
     ]  # fmt: skip
     (place / "score").mkdir()
     (place / "check").mkdir()

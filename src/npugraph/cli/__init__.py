@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from npugraph.cli import audit, bench, check, data, model, patch, recipes, serve
+from npugraph.cli import audit, bench, check, data, model, patch, recipes, review, serve
 from npugraph.cli.common import show_messages
 from npugraph.errors import NpugraphError, SettingsError, cannot_write
 from npugraph.version import __version__
@@ -41,6 +41,7 @@ app.command()(model.evaluate)
 app.command()(model.predict)
 app.command()(model.score)
 app.command()(serve.serve)
+app.command()(review.review)
 
 
 @app.callback(invoke_without_command=True)

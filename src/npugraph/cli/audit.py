@@ -184,6 +184,14 @@ def audit(
     emit("audit", result, as_json, lambda: _show(found, result, folder))
 
 
+def audit_first(graph: str, out: Path) -> None:
+    """Audit a graph into a folder as the command does without options, and print no result."""
+    settings, changes = _settings({"recipe": None}, [])
+    with stoppable(out, "The same command goes on from there.", lambda: _has_kept(out), "audit"):
+        whole = load_graph(graph, None, None, None, settings.columns)
+        _write(_run(whole, settings, changes, {}, out, overwrite=False), None, out)
+
+
 def _settings(
     given: dict[str, Any], assignments: list[str]
 ) -> tuple[AuditSettings, dict[str, str]]:

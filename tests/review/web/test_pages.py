@@ -258,7 +258,7 @@ def test_names_are_searched(ann: TestClient) -> None:
 
 
 def test_no_page_has_inline_script_or_style_or_reaches_outside(ann: TestClient) -> None:
-    for place in ("/judge", "/queue", "/bulk", "/progress"):
+    for place in ("/judge", "/queue", "/bulk", "/progress", "/home"):
         page = ann.get(place).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=\"/static/)", page), place
         outside = re.findall(r'(?:src|href|action)="(?!/|#)([^"]*)"', page)

@@ -15,6 +15,7 @@ from npugraph.errors import DataError, NpugraphError
 from npugraph.names import percent, shorten
 from npugraph.review import AnswerIn, Card, Desk, Filters
 from npugraph.review.records import Grouping, Order, check_word
+from npugraph.review.web import takehome
 from npugraph.review.web.app import status_of
 from npugraph.review.web.forms import (
     MOST_NAMES,
@@ -59,6 +60,8 @@ class Pages:
         router.get("/bulk")(self.bulk)
         router.post("/bulk")(self.answer_all)
         router.get("/progress")(self.progress)
+        router.get("/home")(self.home)
+        router.get("/home/{format}")(self.download)
         router.get("/names")(self.names)
         return router
 
@@ -291,6 +294,21 @@ class Pages:
             answers=self._listed(LISTED),
             learn_every=self.desk.settings.learn_every,
         )
+
+    def home(self, request: Request) -> Response:
+        """Say how to take the answers home."""
+        folder, record = self.desk.material.folder, self.desk.material.record
+        return self.show(
+            "home",
+            request,
+            offers=takehome.offers(folder, record),
+            round_trip=takehome.round_trip(record),
+            changes=takehome.decided(folder),
+        )
+
+    def download(self, format: str) -> Response:
+        """Return what an export writes."""
+        return takehome.download(self.desk.material.folder, format)
 
     def names(self, of: str = "entity", text: str = "") -> Response:
         """Return names that hold a text, for the fields that search among them."""
