@@ -355,10 +355,13 @@ class Meter:
         self.own = time.process_time()
         self.others = common.others_time() if PROC.is_file() else None
         self.stages: dict[str, float] = {}
+        self.plan = ""
 
     def stage(self, name: str, progress: dict[str, Any]) -> None:
         """Note when a stage begins, and say how it goes."""
         self.stages.setdefault(name, round(self.seconds(), 1))
+        if name == "plan":
+            self.plan = progress["cost"].sentence()
         print(f"{self.seconds():.0f} s: {name} {progress}", file=sys.stderr, flush=True)
 
     def seconds(self) -> float:
@@ -378,6 +381,7 @@ class Meter:
             "cores": os.cpu_count(),
             "others_busy": others,
             "stages_begin": self.stages,
+            "plan": self.plan,
         }
 
 

@@ -340,11 +340,9 @@ def _stages() -> Iterator[Stage]:
 def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     typer.echo(f"Verdict: {result['verdict']}. {result['verdict_reason']}")
     typer.echo("")
-    columns = ("head", "relation", "tail", "P(true)", "90% interval")
-    table("Probably wrong", columns, _listed(found, found.suspects, 15))
-    typer.echo("")
-    table("Perhaps missing", columns, _listed(found, found.missing, 10))
-    typer.echo("")
+    wrong = "Probably wrong" if result["expected_wrong"] is not None else "Most suspicious first"
+    _show_facts(wrong, found, found.suspects, 15)
+    _show_facts("Perhaps missing", found, found.missing, 10)
     for line in _lines(result):
         typer.echo(line)
     for line in (*result["verdict_helps"], *result["notes"], *result["warnings"]):
@@ -352,21 +350,20 @@ def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
     typer.echo(f"All of it is in {out}; open {out / 'report.html'} in a browser.")
 
 
-def _listed(found: Audit, facts: pa.Table, count: int) -> list[list[str]]:
+def _show_facts(title: str, found: Audit, facts: pa.Table, count: int) -> None:
+    """Print the first facts of a list, with their probabilities where these are told."""
     from npugraph.names import percent
 
-    return [
-        [found.graph.readable(row[name]) for name in ("head", "relation", "tail")]
-        + (
-            ["", ""]
-            if row["probability"] is None
-            else [
-                percent(row["probability"]),
-                f"{percent(row['low'])} to {percent(row['high'])}",
-            ]
-        )
-        for row in facts.slice(0, count).to_pylist()
-    ]
+    columns, names = ["head", "relation", "tail"], found.graph.readable
+    first = facts.slice(0, count).to_pylist()
+    rows = [[names(row[name]) for name in columns] for row in first]
+    if first and first[0]["probability"] is not None:
+        columns += ["P(true)", "90% interval"]
+        for shown, row in zip(rows, first, strict=True):
+            shown.append(percent(row["probability"]))
+            shown.append(f"{percent(row['low'])} to {percent(row['high'])}")
+    table(title, columns, rows)
+    typer.echo("")
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:

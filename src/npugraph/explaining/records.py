@@ -332,10 +332,11 @@ class Explanation(Shown):
 
     def _usage_lines(self) -> Iterator[str]:
         for one in self.usage:
+            more = f", more often than {one.percentile:.0%} of its {one.side}s,"
             yield (
                 f"  {self.name(one.entity)} is the {one.side} of {one.count:,} of "
-                f"{one.relation_count:,} other facts of {self.name(self.fact[1])}, more often than "
-                f"{one.percentile:.0%} of its {one.side}s, and is in {one.degree:,} other facts."
+                f"{one.relation_count:,} other facts of {self.name(self.fact[1])}"
+                f"{more if one.percentile >= 0.005 else ''} and is in {one.degree:,} other facts."
             )
 
     def _nearest_lines(self) -> Iterator[str]:
