@@ -60,5 +60,5 @@ def serve(
         emit("serve", about, as_json, lambda: typer.echo(f"{access.url} token {access.token}"))
         # Whoever started it waits for this line.
         sys.stdout.flush()
-        say(f"{folder} answers at {access.url}v1; openapi.json there says what. Ctrl-C ends it.")
+        say(f"{folder} is served; {access.url}openapi.json says what to ask. Ctrl-C ends it.")
         answer(app, listener)
