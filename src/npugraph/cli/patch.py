@@ -240,8 +240,7 @@ def _finish(
         "out": [str(place) for place in written],
     }
     emit(name, result, as_json, lambda: None if written else _print(files, None))
-    counts = patch.counts()
-    say(_sentence(counts, written) if name == "apply" else f"Taken back: {_sentence(counts, [])}")
+    say(_sentence(patch.counts(), written, "Facts" if name == "apply" else "Taken back"))
 
 
 def _write_files(
@@ -281,10 +280,12 @@ def _print(files: tuple[tuple[str, bytes], ...], out: Path | None) -> None:
     typer.echo(data, nl=False)
 
 
-def _sentence(counts: dict[str, int], written: list[Path]) -> str:
+def _sentence(counts: dict[str, int], written: list[Path], begin: str = "Facts") -> str:
     """Say what was done."""
     words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-    if counts and not any(counts.values()):
+    if not any(counts.values()):
         words = "nothing is decided, so nothing changes"
+    if "answers" in counts:
+        begin, words = "Answers", f"{counts['answers']:,}"
     place = f"; written: {', '.join(map(str, written))}" if written else ""
-    return f"Facts: {words}{place}." if words else f"Answers{place}."
+    return f"{begin}: {words}{place}."

@@ -7,7 +7,6 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,12 +24,8 @@ ADDED = {"confidence": "1", "label": "1"}
 _TERM = re.compile(r'<[^<>"]*>|_:[^\s<>"]*[^\s<>".]|"(?:[^"\\]|\\.)*"(?:@[\w-]+|\^\^<[^<>"]*>)?')
 
 
-@dataclass(frozen=True)
-class Span:
-    """The lines of a record, from 0, both ends included."""
-
-    first: int
-    last: int
+# The lines of a record, from 0, both ends included; a million of them are made at once.
+Span = tuple[int, int]
 
 
 def edit_text(path: Path, data: bytes, options: ReadOptions, edits: Edits) -> Edited:
@@ -93,7 +88,7 @@ def edit_ntriples(path: Path, data: bytes, triples: int, edits: Edits) -> Edited
     def added(fact: Fact) -> str:
         return " ".join([*(term_text(name, str(path), own) for name in fact), "."])
 
-    return _edit(lines, [Span(place, place) for place in places], edits, rewritten, added)
+    return _edit(lines, [(place, place) for place in places], edits, rewritten, added)
 
 
 def _edit(
@@ -106,25 +101,27 @@ def _edit(
     """Change the lines of records; ``rewritten`` and ``added`` make the text of a record."""
     replaced: dict[int, bytes] = {}
     for row in (*edits.removed, *edits.replaced):
-        replaced |= dict.fromkeys(range(spans[row].first, spans[row].last + 1), b"")
+        first, last = spans[row]
+        replaced |= dict.fromkeys(range(first, last + 1), b"")
     for row, new in edits.replaced.items():
-        span = spans[row]
-        whole = b"".join(lines.lines[span.first : span.last + 1])
+        first, last = spans[row]
+        whole = b"".join(lines.lines[first : last + 1])
         body = whole.rstrip(ENDS)
         # Where a name holds line ends, the new record has more lines or fewer.
         text = rewritten(body.decode("utf-8"), new).encode()
-        replaced[span.first] = text + whole[len(body) :]
+        replaced[first] = text + whole[len(body) :]
     return edit_lines(lines, replaced, [added(fact).encode() for fact in edits.added])
 
 
 def _text_spans(lines: Lines, data: bytes, layout: Layout) -> list[Span]:
     """Return the lines of each record, without the header."""
     if layout.delimiter == "\t":
-        spans = [Span(i, i) for i, line in enumerate(lines.lines) if line.rstrip(ENDS)]
+        blank = (b"\n", b"\r\n", b"\r")
+        spans = [(i, i) for i, line in enumerate(lines.lines) if line not in blank]
     else:
         body = pa.BufferReader(data[len(MARK) :] if lines.mark else data)
         found = records_of(body, layout.delimiter)
-        spans = [Span(record.first - 1, record.last - 1) for record in found]
+        spans = [(record.first - 1, record.last - 1) for record in found]
     return spans[1:] if layout.header else spans
 
 

@@ -53,7 +53,7 @@ class Exported:
 
     Attributes:
         files: names to give them, and their bytes.
-        counts: how many facts are removed, replaced and added.
+        counts: how many facts are removed, replaced and added; for answers, how many there are.
         notes: sentences on what could not be expressed.
     """
 
@@ -129,7 +129,9 @@ def export(decided: Decided, format: str, settings: ExportSettings | None = None
     """Return what was decided in one of the FORMATS; nothing is written."""
     check_format(format)
     files, notes = FORMATS[format].write(decided, settings or ExportSettings())
-    return Exported(files, decided.made.patch.counts() if format != "answers" else {}, notes)
+    if format == "answers":
+        return Exported(files, {"answers": len(decided.answers)}, notes)
+    return Exported(files, decided.made.patch.counts(), notes)
 
 
 def check_format(format: str) -> None:
