@@ -384,11 +384,10 @@ class _Uncertainty:
         known = np.hstack([np.ones((len(columns), 1)), columns])
         total = ((known @ self.shared) * known).sum(1)
         for own, covariance, group in zip(self.own, self.with_groups, groups, strict=True):
-            total = total + own[group]
-            for column, row in zip(known.T, covariance, strict=True):
-                # Known slopes have no covariance with anything.
-                if row.any():
-                    total += 2 * column * row[group]
+            # Known slopes have no covariance with anything.
+            used = covariance.any(1)
+            together = np.ascontiguousarray(covariance[used].T)[group] * known[:, used]
+            total = total + own[group] + 2 * together.sum(1)
         return np.asarray(total + 2 * self.between[groups])
 
 
