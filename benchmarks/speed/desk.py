@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from benchmarks import common
 from npugraph.data.io import write_table, write_text
-from npugraph.review import AnswerIn, Desk, DeskSettings, Filters
+from npugraph.review import AnswerIn, Card, Desk, DeskSettings, Filters
 from npugraph.review.records import Grouping
 from npugraph.seeds import number
 
@@ -116,7 +116,7 @@ def answers(
     spent: dict[str, list[tuple[float, float]]] = {"next": [], "answer": [], "progress": []}
     for place in range(ANSWERS):
         who = ("ann", "bob")[place % 2]
-        served = []
+        served: list[Card | None] = []
         spent["next"].append(timed(lambda w=who, s=served: s.append(desk.next(w))))  # type: ignore[misc]
         card = served[0]
         assert card is not None
