@@ -199,6 +199,13 @@ def test_a_folder_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     npugraph("export", "audit", "--format", "patch", "--out", "p.json")
     assert "give the folder that holds them" in refusal("apply", "p.json", "graph/train.tsv")
     npugraph("apply", "p.json", "graph", "--out", "applied")
+    # Broken off between two files: the same command does the rest.
+    before = (Path("graph") / "test.tsv").read_bytes()
+    after = (Path("applied") / "test.tsv").read_bytes()
+    (Path("applied") / "test.tsv").write_bytes(before)
+    npugraph("apply", "p.json", "applied", "--in-place")
+    assert (Path("applied") / "test.tsv").read_bytes() == after
+    assert "applied already" in refusal("apply", "p.json", "applied", "--in-place")
     npugraph("revert", "p.json", "applied", "--in-place")
     for part in ("train", "valid", "test"):
         name = f"{part}.tsv"

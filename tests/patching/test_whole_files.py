@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from npugraph.patching import (
     Patch,
     apply_patch,
     make_patch,
+    read_patch,
     revert_patch,
     write_outcomes,
 )
@@ -248,6 +250,19 @@ def test_a_damaged_patch_writes_nothing(tmp_path: Path) -> None:
         worse = Patch("x", (), (replace(patch.files[0], removed=(bad,)),))
         with pytest.raises(DataError, match="f.tsv"):
             apply_patch(worse, path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "../f.tsv"}, {"before": "../../etc"}, {"removed": [{"number": "x"}]}]
+)
+def test_a_hostile_patch_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    path = write(tmp_path / "f.tsv", "a\tr\tb\nc\tr\td\n")
+    patch = make_patch([source(path)], [Decision("remove", Fact("a", "r", "b"))], "x").patch
+    record = json.loads(patch.to_json())
+    record["files"][0] |= change
+    bad = write(tmp_path / "bad.json", json.dumps(record))
+    with pytest.raises(DataError, match=r"bad\.json: the patch is damaged"):
+        read_patch(bad)
 
 
 def test_oxigraph_reads_what_is_written(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ of the original is kept beside the changed file; without it the facts come back,
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,14 +45,34 @@ class Outcome:
         return self.original is not None or not _rewritten(self.source)
 
 
+class _AlreadyError(DataError):
+    """A file is as it should become."""
+
+
 def apply_patch(patch: Patch, facts: Path) -> list[Outcome]:
     """Return what a patch makes of a file, or of the files in a folder; nothing is written."""
-    return [_applied(file, path) for file, path in _pairs(patch, facts)]
+    return _each(_applied, _pairs(patch, facts))
 
 
 def revert_patch(patch: Patch, facts: Path) -> list[Outcome]:
     """Return the files as they were before a patch; nothing is written."""
-    return [_reverted(file, path) for file, path in _pairs(patch, facts)]
+    return _each(_reverted, _pairs(patch, facts))
+
+
+def _each(
+    change: Callable[[FilePatch, Path], Outcome], pairs: list[tuple[FilePatch, Path]]
+) -> list[Outcome]:
+    """Change files; where that was broken off between them, those that are done stay."""
+    done, already = [], []
+    for file, path in pairs:
+        try:
+            done.append(change(file, path))
+        except _AlreadyError as error:
+            already.append(error)
+            done.append(Outcome(path, read_content(path), path.read_bytes()))
+    if already and len(already) == sum(file.before != file.after for file, _ in pairs):
+        raise already[0]
+    return done
 
 
 def write_outcomes(outcomes: Sequence[Outcome], facts: Path, out: Path | None) -> list[Path]:
@@ -93,7 +114,11 @@ def _target(one: Outcome, facts: Path, out: Path | None) -> Path:
 
 def _write(path: Path, data: bytes, like: Path) -> None:
     with written_whole(path) as temporary:
-        temporary.write_bytes(data)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            # The file of a user goes only once the new one is on the disk.
+            os.fsync(file.fileno())
         shutil.copymode(like, temporary)
 
 
@@ -111,7 +136,7 @@ def _applied(file: FilePatch, path: Path) -> Outcome:
     data = read_content(path)
     if not _is(file, path, data, file.before, file.facts_before):
         if _is(file, path, data, file.after, file.facts_after):
-            raise DataError(f"{path}: the patch is applied already; nothing was written.")
+            raise _AlreadyError(f"{path}: the patch is applied already; nothing was written.")
         raise DataError(
             f"{path} is not the file that the patch was made for ({file.name}, SHA-256 "
             f"{file.before[:12]}...); nothing was written."
@@ -126,7 +151,7 @@ def _reverted(file: FilePatch, path: Path) -> Outcome:
     data = read_content(path)
     if not _is(file, path, data, file.after, file.facts_after):
         if _is(file, path, data, file.before, file.facts_before):
-            raise DataError(
+            raise _AlreadyError(
                 f"{path}: the patch is not applied, so there is nothing to take back; nothing was "
                 "written."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,7 +218,14 @@ def _file_of(record: Mapping[str, Any]) -> FilePatch:
     if Path(name).name != name:
         # It is looked for in a folder that the user names, and nowhere else.
         raise ValueError(f"the file name {name!r} is a path")
+    for state in ("before", "after"):
+        if not re.fullmatch("[0-9a-f]{64}", record[state]):
+            raise ValueError(f"{record[state]!r} is no SHA-256")
     lines = {
-        side: tuple(Entry(**entry) for entry in record[side]) for side in ("removed", "inserted")
+        side: tuple(
+            Entry(int(entry["number"]), str(entry["text"]), int(entry["byte"]))
+            for entry in record[side]
+        )
+        for side in ("removed", "inserted")
     }
     return FilePatch(**{**record, **lines})
