@@ -244,8 +244,8 @@ def test_the_update_does_in_a_store_what_the_patch_says(folder: Path) -> None:
     store = ox.Store()
     for row in ROWS:
         store.add(ox.Quad(*(ox.NamedNode(f"http://x.org/kg/{name}") for name in row)))
-    npugraph("export", "audit", "--format", "sparql", *base, "--out", "update.rq")
-    store.update(Path("update.rq").read_text(encoding="utf-8"))
+    npugraph("export", "audit", "--format", "sparql", *base, "--out", "changes.ru")
+    store.update(Path("changes.ru").read_text(encoding="utf-8"))
     terms = [(quad.subject, quad.predicate, quad.object) for quad in store]
     left = {tuple(term.value.rsplit("/", 1)[1] for term in row) for row in terms}
     assert left == set(AFTER)

@@ -213,7 +213,7 @@ def _statements(decided: Decided) -> Iterator[Statement]:
 
 def _sparql(decided: Decided, settings: ExportSettings) -> Files:
     update = sparql_update(decided.carried_out, settings.base, rdf=decided.is_rdf)
-    return _text("update.rq", update)
+    return _text("changes.ru", update)
 
 
 def _kgx(decided: Decided, settings: ExportSettings) -> Files:
