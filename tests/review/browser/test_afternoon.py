@@ -57,8 +57,10 @@ def press(page: Page, key: str) -> None:
 
 
 def said(page: Page) -> str:
-    """Return what is read out, once the script has put it there."""
-    return page.locator("[data-said]:not(:empty)").inner_text()
+    """Return what is seen to be done; the same is read out, once the script has put it there."""
+    seen: str = page.locator("[data-said]").inner_text()
+    assert page.locator("[data-told]:not(:empty)").text_content() == seen
+    return seen
 
 
 def base(page: Page) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
+import io
+import json
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
@@ -11,8 +15,12 @@ from urllib.parse import parse_qsl, quote
 import pytest
 from starlette.testclient import TestClient
 
+from npugraph.data.io import ReadOptions, digest
 from npugraph.errors import OutputError
+from npugraph.graph import InputFile
+from npugraph.patching.inputs import input_record
 from npugraph.review import AnswerIn, Desk, Filters
+from npugraph.review.export import FORMATS
 from npugraph.review.web.app import create_app
 from npugraph.review.web.forms import filters_of, query_of
 from npugraph.review.web.pages import Pages
@@ -225,6 +233,44 @@ def test_progress_has_share_agreement_and_answers(sample: Sample) -> None:
     assert f"{share.wrong} of 25 facts drawn evenly from 400 are wrong" in text
     assert "25 of 50 planned; 25 left." in text
     assert "rest on 2" in text
+
+
+def test_the_desk_says_when_the_interval_is_narrow_enough(sample: Sample) -> None:
+    with Desk.open(sample.folder, {"estimate": 0.2}) as desk:
+        ann = visitor(desk)
+        for place in range(200):
+            card = desk.next("Ann")
+            if card is None:
+                break
+            word = "false" if sample.wrong[card.number] else "true"
+            desk.answer("Ann", card.number, AnswerIn(str(place), word))
+        share = desk.estimate()
+        text = text_of(ann.get("/judge").text)
+    assert "Narrow enough" in text
+    assert f"It took {share.answers} answers." in text
+
+
+def test_answers_are_taken_home_as_files(ann: TestClient, desk: Desk) -> None:
+    folder = desk.material.folder
+    rows = [desk.material.names(number) for number in range(desk.material.num_stored)]
+    facts = folder.parent / "facts.tsv"
+    facts.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    how = dataclasses.asdict(ReadOptions(header=False))
+    record = input_record([InputFile(facts, digest(facts), how)], folder)
+    (folder / "audit.json").write_text(json.dumps({**desk.material.record, "input": record}))
+    assert "No answer changes the graph yet" in ann.get("/home").text
+    ann.post("/judge/0", data={"key": "k", "answer": "false"})
+    page = text_of(ann.get("/home").text)
+    assert "1 fact goes, 0 change, 0 come." in page
+    for format in FORMATS:
+        assert f"--format {format} " in page
+    cleaned = ann.get("/home/graph")
+    assert cleaned.headers["content-disposition"] == "attachment; filename*=UTF-8''facts.tsv"
+    assert cleaned.content == facts.read_bytes().split(b"\n", 1)[1]
+    archive = zipfile.ZipFile(io.BytesIO(ann.get("/home/kgx").content))
+    assert sorted(archive.namelist()) == ["edges.tsv", "nodes.tsv"]
+    assert ann.get("/home/nonsense").status_code == 422
+    assert ann.get("/home/..%2Faudit.json").status_code in (404, 422)
 
 
 def test_errors_are_pages_with_a_sentence(

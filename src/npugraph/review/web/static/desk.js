@@ -7,13 +7,14 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
   // Sentences that were there when the page came are not read out; ones that change are.
-  const said = find("[data-said]");
+  const told = find("[data-told]");
   const tell = (words) => {
-    if (!said) return;
-    said.textContent = "";
-    setTimeout(() => { said.textContent = words; }, 120);
+    if (!told) return;
+    told.textContent = "";
+    setTimeout(() => { told.textContent = words; }, 120);
   };
-  if (said && said.textContent) tell(said.textContent);
+  const said = find("[data-said]");
+  if (said) tell(said.textContent);
 
   // A page that comes back from the history shows what was, with a key that has been used.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
