@@ -23,7 +23,7 @@ from review_samples import sample_audit
 from .conftest import Desk, Show
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 NAMES = tuple(HOSTILE.values())
 PAGES = ("/judge", "/queue", "/queue?group=relation", "/bulk?kind=missing", "/progress", "/home")
@@ -56,6 +56,12 @@ def press(page: Page, key: str) -> None:
         page.keyboard.press(key)
 
 
+def follow(page: Page, link: Locator) -> None:
+    """Click on what leads to another page, and wait for that."""
+    with page.expect_navigation():
+        link.click()
+
+
 def said(page: Page) -> str:
     """Return what is seen to be done; the same is read out, once the script has put it there."""
     seen: str = page.locator("[data-said]").inner_text()
@@ -81,22 +87,22 @@ def test_an_afternoon(audited: Path, desk_of: Desk, show: Show) -> None:
 
 def judge_twenty(page: Page, audited: Path) -> None:
     """Filter, then judge by the keys alone; a fifth of the open queue comes blind."""
-    page.get_by_role("link", name="Queue").click()
-    page.get_by_role("navigation", name="Filters").get_by_text("borders").click()
+    follow(page, page.get_by_role("link", name="Queue"))
+    follow(page, page.get_by_role("navigation", name="Filters").get_by_text("borders"))
     items = page.locator("a.item .words i").all_inner_texts()
     assert items
     assert set(items) == {"borders"}
     page.get_by_label("Search names").fill("franc")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**text=franc**")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
     assert all("France" in text for text in page.locator("a.item .words").all_inner_texts())
-    page.get_by_role("link", name="clear all filters").click()
-    page.get_by_role("navigation", name="Filters").get_by_text("borders").click()
-    page.get_by_role("link", name="Judge these").click()
+    follow(page, page.get_by_role("link", name="clear all filters"))
+    follow(page, page.get_by_role("navigation", name="Filters").get_by_text("borders"))
+    follow(page, page.get_by_role("link", name="Judge these"))
     for key in "tftut":
         assert page.locator(".statement .relation").inner_text() == "borders"
         press(page, key)
-    page.get_by_role("link", name="Judge", exact=True).click()
+    follow(page, page.get_by_role("link", name="Judge", exact=True))
     blind = 0
     for key in "ffttfufftfttfft":
         if page.locator(".blind").count():
@@ -146,7 +152,7 @@ def undo_and_reload(page: Page, audited: Path) -> None:
     assert page.locator(":focus").get_attribute("id") == "right_relation"
     press(page, "Enter")
     assert (kept(audited)[-1].fact, kept(audited)[-1].answer) == (corrected, "wrong-relation")
-    page.get_by_role("link", name="Judge", exact=True).click()
+    follow(page, page.get_by_role("link", name="Judge", exact=True))
     before = case(page)
     page.reload()
     assert case(page) == before
@@ -162,9 +168,9 @@ def second_reviewer(address: str, show: Show, audited: Path) -> Page:
     assert page.locator(".who summary").inner_text().split() == ["You", "are", "Ben", "▾"][:3]
     first = kept(audited)[0]
     page.goto(f"{base(page)}/queue?state=answered&text={first.tail}")
-    page.locator("a.item").first.click()
+    follow(page, page.locator("a.item").first)
     press(page, "f" if first.answer == "true" else "t")
-    page.get_by_role("link", name="Judge everything").click()
+    follow(page, page.get_by_role("link", name="Judge", exact=True))
     for _ in range(3):
         press(page, "t")
     mine = [row for row in kept(audited) if row.reviewer == "Ben"]
@@ -173,17 +179,17 @@ def second_reviewer(address: str, show: Show, audited: Path) -> Page:
 
 
 def read_progress(page: Page) -> None:
-    page.get_by_role("link", name="Progress").click()
+    follow(page, page.get_by_role("link", name="Progress"))
     assert page.locator("#share + p .big").inner_text().endswith("%")
     assert "95% interval" in page.locator("section", has=page.locator("#share")).inner_text()
     assert "Anna" in page.locator("table").last.inner_text()
-    page.get_by_role("link", name="in dispute").click()
+    follow(page, page.get_by_role("link", name="in dispute"))
     assert page.locator("a.item").count() >= 1
 
 
 def take_home(page: Page, audited: Path) -> None:
     """Download the patch, apply it, take it back: the file is as it was, byte for byte."""
-    page.get_by_role("link", name="Take it home").click()
+    follow(page, page.get_by_role("link", name="Take it home"))
     assert "npugraph export" in page.locator(".take code").first.inner_text()
     with page.expect_download() as download:
         page.get_by_role("link", name="Download A patch").click()
@@ -230,7 +236,7 @@ def test_names_are_text_whatever_they_hold(hostile: tuple[Path, str], show: Show
     for name in NAMES:
         page.goto(f"{base(page)}/queue?{urlencode({'entity': name})}")
         assert page.locator("a.item").count() >= 4, name
-        page.locator("a.item").first.click()
+        follow(page, page.locator("a.item").first)
         shown = page.locator(".statement .end").first.inner_text()
         whole = " ".join(visible(name).split())
         assert shown == whole if len(name) <= 80 else len(shown) <= 80
@@ -270,15 +276,15 @@ def test_it_works_without_a_script(hostile: tuple[Path, str], show: Show) -> Non
     page = show(address, java_script_enabled=False)
     before = len(kept(folder))
     first = case(page)
-    page.get_by_role("button", name="False").click()
+    follow(page, page.get_by_role("button", name="False"))
     assert case(page) != first
     page.locator("summary", has_text="Correct to").click()
     page.get_by_role("combobox", name="Tail").fill("town 00001")
     page.keyboard.press("Enter")
     assert len(kept(folder)) == before + 1, "Enter must not give the first answer"
-    page.get_by_role("button", name="Save the correction").click()
+    follow(page, page.get_by_role("button", name="Save the correction"))
     assert kept(folder)[-1].new_tail == "town 00001"
-    page.get_by_role("button", name="Undo").first.click()
+    follow(page, page.get_by_role("button", name="Undo").first)
     assert len(kept(folder)) == before + 1
 
 
