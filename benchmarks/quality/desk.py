@@ -172,6 +172,7 @@ def reviews(folder: Path, wrong: Bools, seed: int) -> dict[str, Any]:
                 "random": 100 * float(wrong.mean()),
             }
             for name, part in parts.items()
+            if max(SIZES) > part.start
         },
         "share_covered": float(np.mean([one["covered"] for one in held])),
     }

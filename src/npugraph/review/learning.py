@@ -110,13 +110,13 @@ class Learner:
     """Recalibrates what an audit said; thread-safe, since it holds nothing that changes."""
 
     def __init__(self, material: Material, *, budget: int, seed: int) -> None:
-        """Keep what does not change with the answers."""
+        """Prepare what does not change with the answers."""
         self._material = material
         self._budget = budget
         self._seed = seed
+        self._predictors = self._prepared()
 
-    @cached_property
-    def _predictors(self) -> list[tuple[int, Predictors]]:
+    def _prepared(self) -> list[tuple[int, Predictors]]:
         """Where the facts of either kind begin, and what the audit says of them."""
         material, stored = self._material, self._material.num_stored
         found = []
