@@ -35,7 +35,8 @@ import torch
 from benchmarks import common
 from benchmarks.quality.promises_tables import TABLES, read
 from npugraph.auditing import Audit, AuditSettings, audit
-from npugraph.auditing.page import is_planted, summary
+from npugraph.auditing.figures import summary
+from npugraph.auditing.page import is_planted
 from npugraph.auditing.settings import KINDS, TESTED
 from npugraph.data.corrupt import FAMILIES, Noise, family
 from npugraph.data.datasets import load

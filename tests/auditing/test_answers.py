@@ -13,8 +13,9 @@ import torch
 from audit_samples import WRONG, graph_of, people, rows
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.answers import Learned, gather_answers
+from npugraph.auditing.figures import summary
 from npugraph.auditing.judgement import judge_stored
-from npugraph.auditing.page import notes, summary
+from npugraph.auditing.page import notes
 from npugraph.auditing.recalibration import answered_share, learn, stored_graph, told_priors
 from npugraph.auditing.statistics.answers import random_share
 from npugraph.calibration.class_priors import Interval

@@ -12,7 +12,8 @@ import torch
 from audit_samples import WRONG, graph_of, people, rows
 from npugraph.auditing import Audit, AuditSettings, audit, write_audit
 from npugraph.auditing.answers import gather_answers
-from npugraph.auditing.page import notes, report_data, summary
+from npugraph.auditing.figures import summary
+from npugraph.auditing.page import notes, report_data
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph
 from npugraph.patching import read_patch

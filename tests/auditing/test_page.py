@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 
 import pyarrow as pa
 import pytest
 
 from audit_samples import WRONG, called_reliable, graph_of, rows
 from npugraph.auditing import Audit
+from npugraph.auditing.figures import summary
 from npugraph.auditing.page import (
+    assessment,
     estimated_health,
     planted_check,
     report_data,
     sentences,
-    summary,
     warnings,
 )
 from npugraph.calibration.class_priors import Interval, Priors
@@ -53,6 +55,14 @@ def test_the_strongest_paths_are_among_what_supports_a_fact(done: Audit) -> None
     found = sentences(dataclasses.replace(plain, paths=(path,) * 5), [])
     said = "the score rests on the path a -r-> b <-s- c (weight 0.25)"
     assert found.supporting == (*sentences(plain, []).supporting, said, said, said)
+
+
+def test_what_comes_next_can_be_typed(done: Audit) -> None:
+    steps = dict(assessment(done).next)
+    assert "npugraph review DIR" in steps
+    explain = next(command for command in steps if command.startswith("npugraph explain DIR "))
+    first = done.suspects.to_pylist()[0]
+    assert shlex.split(explain)[3:] == [first["head"], first["relation"], first["tail"]]
 
 
 def test_the_page_shows_the_corrections_of_the_list(done: Audit) -> None:

@@ -11,8 +11,9 @@ import torch
 from audit_samples import WRONG, called_reliable, graph_of, people, rows
 from npugraph.auditing import Audit
 from npugraph.auditing.answers import gather_answers
+from npugraph.auditing.figures import summary
 from npugraph.auditing.judgement import Judgement, clean_mask
-from npugraph.auditing.page import assessment, report_data, summary, warnings
+from npugraph.auditing.page import assessment, report_data, warnings
 from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
 from npugraph.auditing.statistics.self_test import FamilyTest
 

@@ -22,9 +22,9 @@ from npugraph.auditing import (
 )
 from npugraph.auditing import run as run_module
 from npugraph.auditing.cost import IN_WORDS
+from npugraph.auditing.figures import summary
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.judgement import weigh
-from npugraph.auditing.page import summary
 from npugraph.auditing.presets import SEARCH, choose_training, searches
 from npugraph.auditing.result import CORRECTED, LISTED
 from npugraph.auditing.settings import ViewName

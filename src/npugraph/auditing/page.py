@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.auditing.alternatives import better_alternatives, end_of
-from npugraph.auditing.answers import record
 from npugraph.auditing.answers import sentences as sentences_on_answers
 from npugraph.auditing.columns import column_note
 from npugraph.auditing.result import CORRECTED, FACT, Findings
 from npugraph.auditing.settings import SET_BY_AUDIT
-from npugraph.auditing.statistics.contribution import Contribution
 from npugraph.auditing.statistics.review_lists import yield_curve
 from npugraph.auditing.statistics.verdict import RELIABLE
-from npugraph.calibration.class_priors import Interval
 from npugraph.explaining import Alternative, CollectionModel, Explanation
 from npugraph.graph import TripleIndex
 from npugraph.metrics import reliability_curve
-from npugraph.names import shorten
 from npugraph.report import (
     INTERVAL,
     Assessment,
@@ -146,21 +143,6 @@ def estimated_health(found: Findings) -> Health:
 def assessment(found: Findings) -> Assessment:
     """Return the verdict, and what to do next."""
     wrong, true = found.expected_wrong, found.expected_true
-    steps = [
-        ("npugraph explain DIR HEAD RELATION TAIL", "See what speaks for and against a suspect."),
-        (
-            "npugraph audit GRAPH --answers answers.tsv --out DIR",
-            "Review the suspects, write right or wrong into a file, and audit again.",
-        ),
-    ]
-    if len(found.quarantine_rows):
-        steps.insert(
-            0,
-            (
-                "npugraph export DIR --format graph --quarantine --out FILE",
-                "Take the graph without the facts in quarantine, in its own format.",
-            ),
-        )
     return Assessment(
         found.verdict.level,
         found.verdict.why,
@@ -170,9 +152,27 @@ def assessment(found: Findings) -> Assessment:
         None if wrong is None else Estimate(*wrong),
         None if true is None else Estimate(*true),
         tuple(FamilyRow(**dataclasses.asdict(row)) for row in found.test.families),
-        tuple(steps),
+        _next_steps(found),
         _tested_reliability(found) if found.verdict.reliable else None,
     )
+
+
+def _next_steps(found: Findings) -> tuple[tuple[str, str], ...]:
+    """Return commands to go on with, each with what it does."""
+    steps = []
+    if len(found.quarantine_rows):
+        command = "npugraph export DIR --format graph --quarantine --out FILE"
+        steps.append((command, "Take the graph without the facts in quarantine, in its format."))
+    if len(found.suspect_rows):
+        first = found.suspects.slice(0, 1).to_pylist()[0]
+        fact = shlex.join(found.graph.readable(first[name]) for name in FACT)
+        steps += [
+            ("npugraph review DIR", "Judge the suspects in a browser; what you say teaches it."),
+            (f"npugraph explain DIR {fact}", "See all that speaks for and against one of them."),
+        ]
+    command = "npugraph audit GRAPH --answers answers.tsv --out ANOTHER_DIR"
+    steps.append((command, "Or write right or wrong into a file, and audit again with it."))
+    return tuple(steps)
 
 
 def _tested_reliability(found: Findings) -> Reliability:
@@ -396,111 +396,4 @@ def _collection(found: Findings) -> tuple[Coefficient, ...]:
         for name, weight, change in zip(
             model.features, model.weights, model.per_doubling, strict=True
         )
-    )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 5)
-
-
-def _view_record(one: Contribution) -> dict[str, Any]:
-    """Return what a view brings, by kind of wrong facts."""
-    auroc = {
-        kind: {
-            "together": _rounded(value),
-            "without": _rounded(one.without.get(kind)),
-            "alone": _rounded(one.alone.get(kind)),
-        }
-        for kind, value in one.together.items()
-    }
-    return {"view": one.view, "features": one.features, "auroc": auroc}
-
-
-def summary(found: Findings) -> dict[str, Any]:
-    """Return the figures of an audit for JSON and the terminal."""
-    beta, alpha = found.priors.beta, found.priors.alpha
-    share: tuple[float | None, ...] = (None, None, None)
-    if found.missing_share is not None and found.missing_verdict.reliable:
-        share = found.missing_share
-    told = found.verdict.reliable
-    names = ("wrong_share", "wrong_share_low", "wrong_share_high")
-    wrong = (
-        (1 - beta.value, 1 - beta.high, 1 - beta.low) if found.share_told else (None, None, None)
-    )
-    return {
-        "graph": found.name,
-        "facts": len(found.graph.index()),
-        "verdict": found.verdict.level,
-        "verdict_reason": found.verdict.why,
-        "verdict_helps": list(found.verdict.helps),
-        "missing_verdict": found.missing_verdict.level,
-        "missing_verdict_reason": found.missing_verdict.why,
-        "relation_verdicts": {
-            found.graph.relations.label(number): level
-            for number, level in found.relation_verdicts.items()
-        },
-        "self_test": _self_test(found),
-        "recipe": found.settings.recipe,
-        "folds": found.settings.folds,
-        "seed": found.settings.seed,
-        "identifiable": told,
-        "reason": "" if told else found.verdict.why,
-        **dict(zip(names, wrong, strict=True)),
-        "alpha": alpha.value,
-        "wrong_end": found.wrong_end if found.share_told else None,
-        "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
-        "views": [_view_record(one) for one in found.views],
-        "suspects": len(found.suspects),
-        "corrections": {
-            name: sum(one is not None and one.stored == stored for one in found.corrections)
-            for name, stored in (("new", False), ("stored", True))
-        },
-        **_expected("wrong", found.expected_wrong),
-        "quarantined": len(found.quarantine_rows) + len(found.answers.wrong),
-        "known_wrong": len(found.answers.wrong),
-        "known_right": len(found.answers.right),
-        "wrong_share_from": _share_from(found),
-        "answers": record(found.answers, found.learned),
-        **dict(
-            zip(("missing_share", "missing_share_low", "missing_share_high"), share, strict=True)
-        ),
-        "missing": len(found.missing),
-        **_expected("true", found.expected_true),
-        "issues": found.issues.counts,
-        "notes": list(notes(found)),
-        "warnings": list(warnings(found)),
-    }
-
-
-def _self_test(found: Findings) -> dict[str, Any]:
-    """Return the self-test in figures; its curve is one of probabilities, where these hold."""
-    told = dataclasses.asdict(found.test)
-    return told if found.verdict.reliable else {**told, "curve": []}
-
-
-def _share_from(found: Findings) -> str:
-    """Return what the share of wrong facts rests on."""
-    if found.settings.beta is not None:
-        return "given"
-    return "audit" if found.learned.share is None else "answers"
-
-
-def _expected(what: str, count: Interval | None) -> dict[str, float | None]:
-    """Return how many facts of a list should be wrong, or true, with the interval."""
-    names = (f"expected_{what}", f"expected_{what}_low", f"expected_{what}_high")
-    return dict(zip(names, count or (None, None, None), strict=True))
-
-
-def short_text(found: Findings) -> str:
-    """Return one line on an audit."""
-    wrong, interval = (
-        1 - found.priors.beta.value,
-        (1 - found.priors.beta.high, 1 - found.priors.beta.low),
-    )
-    share = f"{wrong:.1%} wrong ({interval[0]:.1%} to {interval[1]:.1%})"
-    if not found.verdict.reliable:
-        share = f"verdict: {found.verdict.level}"
-    return (
-        f"Audit of {shorten(found.name)}: {len(found.collected.facts):,} facts, {share}, "
-        f"{len(found.suspect_rows):,} suspects, {len(found.missing_rows):,} missing facts"
     )

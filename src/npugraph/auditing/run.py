@@ -16,6 +16,7 @@ from npugraph.auditing.begun import begin
 from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.corrections import learn_corrections
 from npugraph.auditing.cost import estimate_cost
+from npugraph.auditing.figures import short_text
 from npugraph.auditing.folds import judged_graph, make_folds
 from npugraph.auditing.issues import find_issues
 from npugraph.auditing.judgement import (
@@ -26,7 +27,7 @@ from npugraph.auditing.judgement import (
     weigh,
 )
 from npugraph.auditing.out_of_fold import judge_out_of_fold
-from npugraph.auditing.page import report_data, short_text
+from npugraph.auditing.page import report_data
 from npugraph.auditing.presets import choose_training, searches, suited_settings
 from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors

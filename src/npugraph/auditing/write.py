@@ -12,7 +12,8 @@ from torch import Tensor
 
 from npugraph.auditing.alternatives import better_alternatives
 from npugraph.auditing.cleaning import write_cleaned
-from npugraph.auditing.page import report_data, sentences, summary
+from npugraph.auditing.figures import summary
+from npugraph.auditing.page import report_data, sentences
 from npugraph.auditing.result import FACT, Findings
 from npugraph.data.io import write_table, write_text
 from npugraph.errors import writing
