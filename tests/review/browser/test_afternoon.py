@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 NAMES = tuple(HOSTILE.values())
-PAGES = ("/judge", "/queue", "/queue?group=relation", "/bulk?kind=missing", "/progress", "/home")
+PAGES = (
+    "/judge",
+    "/queue",
+    "/queue?group=relation",
+    "/bulk?kind=missing",
+    "/progress",
+    "/take-home",
+)
 
 # What fingers must hit and is smaller than 44 pixels; links in a sentence are as high as that.
 SMALL = """() => [...document.querySelectorAll(

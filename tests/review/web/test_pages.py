@@ -258,19 +258,19 @@ def test_answers_are_taken_home_as_files(ann: TestClient, desk: Desk) -> None:
     how = dataclasses.asdict(ReadOptions(header=False))
     record = input_record([InputFile(facts, digest(facts), how)], folder)
     (folder / "audit.json").write_text(json.dumps({**desk.material.record, "input": record}))
-    assert "No answer changes the graph yet" in ann.get("/home").text
+    assert "No answer changes the graph yet" in ann.get("/take-home").text
     ann.post("/judge/0", data={"key": "k", "answer": "false"})
-    page = text_of(ann.get("/home").text)
+    page = text_of(ann.get("/take-home").text)
     assert "1 fact goes, 0 change, 0 come." in page
     for format in FORMATS:
         assert f"--format {format} " in page
-    cleaned = ann.get("/home/graph")
+    cleaned = ann.get("/take-home/graph")
     assert cleaned.headers["content-disposition"] == "attachment; filename*=UTF-8''facts.tsv"
     assert cleaned.content == facts.read_bytes().split(b"\n", 1)[1]
-    archive = zipfile.ZipFile(io.BytesIO(ann.get("/home/kgx").content))
+    archive = zipfile.ZipFile(io.BytesIO(ann.get("/take-home/kgx").content))
     assert sorted(archive.namelist()) == ["edges.tsv", "nodes.tsv"]
-    assert ann.get("/home/nonsense").status_code == 422
-    assert ann.get("/home/..%2Faudit.json").status_code in (404, 422)
+    assert ann.get("/take-home/nonsense").status_code == 422
+    assert ann.get("/take-home/..%2Faudit.json").status_code in (404, 422)
 
 
 def test_errors_are_pages_with_a_sentence(
@@ -304,7 +304,7 @@ def test_names_are_searched(ann: TestClient) -> None:
 
 
 def test_no_page_has_inline_script_or_style_or_reaches_outside(ann: TestClient) -> None:
-    for place in ("/judge", "/queue", "/bulk", "/progress", "/home"):
+    for place in ("/judge", "/queue", "/bulk", "/progress", "/take-home"):
         page = ann.get(place).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=\"/static/)", page), place
         outside = re.findall(r'(?:src|href|action)="(?!/|#)([^"]*)"', page)

@@ -20,7 +20,7 @@ PLACES = (
     ("/judge", "Judge"),
     ("/queue", "Queue"),
     ("/progress", "Progress"),
-    ("/home", "Take it home"),
+    ("/take-home", "Take it home"),
 )
 ANSWERS = {
     "true": "True",

@@ -60,8 +60,8 @@ class Pages:
         router.get("/bulk")(self.bulk)
         router.post("/bulk")(self.answer_all)
         router.get("/progress")(self.progress)
-        router.get("/home")(self.home)
-        router.get("/home/{format}")(self.download)
+        router.get("/take-home")(self.home)
+        router.get("/take-home/{format}")(self.download)
         router.get("/names")(self.names)
         return router
 
