@@ -320,7 +320,7 @@ def _meant(folder: Path, fact: tuple[str, str, str]) -> Meant | None:
         if row["replace"]:
             return Meant.instead_of(fact, row["replace"], row["by"], stored=False)
         for side in SIDES:
-            if row[f"stored_{side}"] not in ("", row[side]):
+            if row.get(f"stored_{side}", "") not in ("", row[side]):
                 return Meant.instead_of(fact, side, row[f"stored_{side}"], stored=True)
     return None
 
