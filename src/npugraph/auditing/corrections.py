@@ -310,10 +310,13 @@ def _other_answers(stored: Tensor, facts: Tensor, end: int) -> tuple[Tensor, Ten
     """
     known = TAIL - end
     size = int(stored[:, 1].max()) + 1
-    distinct, place = torch.unique(stored[:, known] * size + stored[:, 1], return_inverse=True)
+    key, asked = (part[:, known] * size + part[:, 1] for part in (stored, facts))
+    # Few questions of a large graph are asked.
+    mine = torch.isin(key, asked)
+    distinct, place = torch.unique(key[mine], return_inverse=True)
     count = torch.bincount(place)
-    total = torch.zeros(len(distinct), dtype=torch.int64).index_add_(0, place, stored[:, end])
-    at = torch.searchsorted(distinct, facts[:, known] * size + facts[:, 1])
+    total = torch.zeros(len(distinct), dtype=torch.int64).index_add_(0, place, stored[mine, end])
+    at = torch.searchsorted(distinct, asked)
     others = count[at] - 1
     # With one other answer, the sum of both is that one and the fact's own.
     return others, torch.where(others == 1, total[at] - facts[:, end], -1)
