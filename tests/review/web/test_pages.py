@@ -166,6 +166,9 @@ def test_filters_go_along_and_facets_count(ann: TestClient, desk: Desk) -> None:
     )
     assert done.url.params["relation"] == "knows"
     assert desk.material.names(judged(done.text))[1] == "knows"
+    around = re.search(r'href="(/queue\?entity=[^"]+)"', done.text)[1]
+    head = desk.material.names(judged(done.text))[0]
+    assert f"of {head}" in text_of(ann.get(around).text)
     nothing = ann.get("/judge", params={"text": "no such name"}).text
     assert "Nothing here is left to judge" in nothing
     assert "No fact passes this filter" in ann.get("/queue?text=no+such+name").text

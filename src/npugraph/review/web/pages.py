@@ -99,6 +99,7 @@ class Pages:
             "here": "/" + request.url.path.split("/")[1],
             "filters": asked,
             "query": query_of(asked),
+            "address": address,
             "filtered": asked != Filters(),
             "said": None,
             "refused": "",
