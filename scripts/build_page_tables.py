@@ -23,6 +23,7 @@ from benchmarks.quality import (  # noqa: E402
     ablation_tables,
     answers_tables,
     audit_tables,
+    caged_tables,
     demo_tables,
     paths_tables,
     planted_tables,
@@ -53,6 +54,7 @@ PAGES = (
     of("audit", answers_tables, "answers"),
     of("audit", promises_tables, "promises"),
     of("audit", demo_tables, "demo"),
+    of("audit", caged_tables, "caged"),
     of("method", ablation_tables, "ablation"),
     of("method", planted_tables, "planted_share"),
 )

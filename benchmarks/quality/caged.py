@@ -18,7 +18,6 @@ import dataclasses
 import json
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from benchmarks import common
 from benchmarks.quality.audit import Meter, merged
+from benchmarks.quality.caged_tables import PUBLISHED, SHARES, caged, read
 from npugraph.auditing import AuditSettings, audit
 from npugraph.auditing.settings import divide_settings
 from npugraph.data.datasets import load
@@ -39,17 +39,6 @@ from npugraph.settings import parse_assignments
 
 MODULE = "benchmarks.quality.caged"
 RESULTS = common.RESULTS / "caged.jsonl"
-# Shares of the N facts that are looked at.
-SHARES = (0.01, 0.02, 0.03, 0.04, 0.05)
-# Precision at these shares, rate 5%, seed 0, by graph: CAGED (Zhang et al., CIKM 2022) and ADKGD;
-# on FB15k-237 ADKGD was run again.
-PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
-    "wn18rr": {
-        "CAGED": (0.813, 0.695, 0.612, 0.542, 0.489),
-        "ADKGD": (0.943, 0.845, 0.725, 0.635, 0.560),
-    },
-    "fb15k-237": {"ADKGD": (0.958, 0.884, 0.785, 0.693, 0.615)},
-}
 Bools = NDArray[np.bool_]
 
 
@@ -115,31 +104,6 @@ def run(name: str, how: PerturbSettings, asked: dict[str, Any], changes: dict[st
     }
 
 
-def table(path: Path) -> str:
-    """Return the mean precision by graph and rate, the published figures below it."""
-    runs: dict[tuple[str, float], dict[int, list[float]]] = defaultdict(dict)
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        how = record["perturbation"]
-        # A seed that ran again counts once, as it was last.
-        runs[record["graph"], how["rate"]][how["seed"]] = record["precision"]
-    lines = ["| graph | rate | system | seeds | " + " | ".join(f"{s:.0%}" for s in SHARES) + " |"]
-    lines.append("|" + "---|" * (4 + len(SHARES)))
-
-    def row(graph: str, rate: float, system: str, seeds: str, values: Any) -> str:
-        figures = " | ".join(f"{value:.3f}" for value in values)
-        return f"| {graph} | {rate:.0%} | {system} | {seeds} | {figures} |"
-
-    for (graph, rate), by_seed in sorted(runs.items()):
-        seeds = ", ".join(map(str, sorted(by_seed)))
-        mean = np.mean(list(by_seed.values()), 0)
-        lines.append(row(graph, rate, "audit", seeds, mean))
-        if rate == 0.05:
-            for system, values in PUBLISHED.get(graph, {}).items():
-                lines.append(row(graph, rate, f"{system}, published", "0", values))
-    return "\n".join(lines)
-
-
 def main(words: Sequence[str] | None = None) -> None:
     """Run one audit and append its result."""
     words = sys.argv[1:] if words is None else words
@@ -153,7 +117,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args(words)
     if arguments.table:
-        print(table(arguments.out))
+        print("\n".join(caged(read(arguments.out))))
         return
     assigned = parse_assignments(arguments.assignments)
     recipe = assigned.get("recipe", AuditSettings.recipe)

@@ -74,7 +74,7 @@ def test_the_published_figures_fall_and_stand_beside_ours(tmp_path: Path) -> Non
     }
     path = tmp_path / "lines.jsonl"
     path.write_text(json.dumps(record) + "\n" + json.dumps(record) + "\n")
-    rows = caged.table(path).splitlines()[2:]
+    rows = list(caged.caged(caged.read(path)))[2:]
     assert len(rows) == 3
     assert "| audit | 0 | 1.000 |" in rows[0]
     assert "| CAGED, published | 0 | 0.813 | 0.695 |" in rows[1]
