@@ -26,8 +26,10 @@ FOLDERS = {
     "run": (
         "Run folder of `fit`, and of every fold of an audit",
         {
-            "model.safetensors": "Weights of the best epoch.",
-            "last.safetensors": "Latest weights, optimiser and random state: what resuming needs.",
+            "model.safetensors": "Weights of the best epoch. Where N ranks have trained, the index "
+            "of `model-K-1-of-N.safetensors` to `model-K-N-of-N.safetensors`, one file per rank.",
+            "last.safetensors": "Latest weights, optimiser and random state: what resuming needs. "
+            "Where N ranks have trained, an index, too.",
         },
     ),
     "audit": (

@@ -30,6 +30,10 @@ class RunError(NpugraphError):
     """A run folder cannot be used: missing, broken, or made by other settings."""
 
 
+class RankError(RunError):
+    """Another rank of a training over several processes is gone; the command line exits 1."""
+
+
 class OutputError(NpugraphError):
     """A file or folder cannot be written: the message names it and says why."""
 

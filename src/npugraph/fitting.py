@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from npugraph.display import Shown
 from npugraph.errors import DataError, RunError
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
 from npugraph.model import Model
+from npugraph.peers import ALONE, Peers
 from npugraph.recipes import find_recipe, get_recipe
 from npugraph.recipes.base import Recipe
 from npugraph.recipes.origin import Found, open_origin
@@ -27,7 +28,9 @@ from npugraph.training.checkpoints import Checkpoints
 from npugraph.training.loop import Judge, Report, choose_device, precision, train
 from npugraph.training.memory import check_memory
 from npugraph.training.optimizers import make_optimizer
-from npugraph.training.run_folder import Progress, Run
+from npugraph.training.run_folder import Progress, Run, fingerprint
+from npugraph.training.split import split
+from npugraph.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,7 @@ def fit(
     judge: Judge | None = None,
     on_built: Callable[[Training], object] | None = None,
     checkpoint_seconds: float = 0.0,
+    peers: Peers = ALONE,
 ) -> Fitted:
     """Train a recipe on the train part of a graph; the best epoch by MRR on valid is kept.
 
@@ -87,6 +91,9 @@ def fit(
             ``npugraph.training.memory.plan_memory`` tells from it what memory training takes.
         checkpoint_seconds: least time between two checkpoints of the run folder; 0 writes one at
             every validation. The last epoch is always written.
+        peers: the processes that train together, each some of the dimensions: all of them call this
+            with the same arguments. ``npugraph.peers.join`` finds them where torchrun has started
+            this process.
 
     Returns:
         The system with the weights of its best epoch, in evaluation mode.
@@ -98,14 +105,14 @@ def fit(
     splits = leave_out_wrong(load_splits(graph, settings.seed))
     if len(splits.train) == 0:
         raise DataError(f"{splits.name!r} has no training facts, so there is nothing to learn.")
-    device = choose_device(settings.device)
-    training = chosen.build(settings, splits.train)
+    device = peers.own_device(choose_device(settings.device))
+    training = _build(chosen, settings, splits, peers)
     check_memory(training, settings, len(splits.valid), device)
     training.to(device)
     if on_built is not None:
         on_built(training)
     optimizer = make_optimizer(training, settings)
-    run, progress = _open_run(splits, found, settings, folder, resume, training, optimizer)
+    run, progress = _open_run(splits, found, settings, folder, resume, training, optimizer, peers)
     checkpoints = Checkpoints(run, checkpoint_seconds)
     parts = (training, optimizer, splits, settings, progress, checkpoints)
     log.info("training %s on %s, %s", chosen.name, splits.name, device)
@@ -113,6 +120,19 @@ def fit(
         metrics = train(*parts, report=report, judge=judge)
     log.info("trained %d epochs; the best is %d", progress.epoch, progress.best_epoch)
     return Fitted(training.system, splits, settings, progress, metrics, run, chosen.name)
+
+
+def _build(chosen: Recipe, settings: TrainSettings, splits: Splits, peers: Peers) -> Training:
+    """Return what this process trains: all of it, or a rank's share of the dimensions."""
+    if peers.size == 1:
+        return chosen.build(settings, splits.train)
+    versions = {"npugraph": __version__, "torch": torch.__version__, "recipe": chosen.name}
+    peers.check_same(versions)
+    peers.check_same({**asdict(settings), "the facts' hash": fingerprint(splits)[:12]})
+    with peers.in_turn():
+        training = chosen.build(settings, splits.train)
+        split(training, settings, peers)
+    return training
 
 
 def leave_out_wrong(splits: Splits) -> Splits:
@@ -206,6 +226,7 @@ def _open_run(
     resume: bool,
     training: Training,
     optimizer: torch.optim.Optimizer,
+    peers: Peers,
 ) -> tuple[Run | None, Progress]:
     if out is None:
         if resume:
@@ -213,8 +234,13 @@ def _open_run(
         return None, Progress()
     recipe, origin = found.recipe.name, found.origin
     if not resume:
-        return Run.create(out, recipe, settings, splits, origin.record()), Progress()
-    run = Run.open(out)
+        run = None
+        if peers.rank == 0:
+            run = Run.create(out, recipe, settings, splits, origin.record())
+            run = replace(run, peers=peers)
+        peers.wait()
+        return run or _open_shared(out, peers), Progress()
+    run = _open_shared(out, peers)
     run.check_same(recipe, settings, splits)
     if run.origin.get("sha256") != origin.sha256:
         raise RunError(
@@ -224,3 +250,10 @@ def _open_run(
     progress = run.load_last(training, optimizer)
     run.forget_after(progress.epoch)
     return run, progress
+
+
+def _open_shared(folder: Path, peers: Peers) -> Run:
+    """Open a run folder that every rank must see."""
+    if peers.rank and not (folder / "settings.json").is_file():
+        raise RunError(f"Rank {peers.rank} does not see {folder}; all ranks need it on one disk.")
+    return Run.open(folder, peers)

@@ -15,6 +15,7 @@ from npugraph.encoders import Encoder
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph, Side, Splits, flip
 from npugraph.objectives import Scored
+from npugraph.peers import WHOLE, Share
 from npugraph.samplers import Candidates
 from npugraph.scorers import Scorer
 from npugraph.triples import Triple
@@ -41,10 +42,12 @@ class Model(nn.Module, ABC):
     Attributes:
         hides_stored: a fact that the model stores as evidence is scored without itself, so its
             score is not the entry of ``score_all``.
+        share: what of the model this process holds, where several hold it together.
     """
 
     encoder: Encoder | None
     hides_stored = False
+    share: Share = WHOLE
 
     def __init__(self, encoder: Encoder | None, num_entities: int, num_relations: int) -> None:
         """Keep the encoder and the sizes; a model made of other models has no encoder itself."""
@@ -245,7 +248,8 @@ class System(Model):
         relation, asked = self._direct(relation, side)
         ends = embedding(head, entities), embedding(tail, entities)
         first, last = ends if asked == "tail" else ends[::-1]
-        return self.scorer.score(first, embedding(relation, relations), last)
+        score = self.scorer.score(first, embedding(relation, relations), last)
+        return self.share.peers.sum(score)
 
     @torch.no_grad()
     def score_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
@@ -262,7 +266,7 @@ class System(Model):
         relation, side = self._direct(relation, side)
         query = embedding(known, entities), embedding(relation, relations)
         pool = entities if among is None else embedding(among, entities)
-        scores = self.scorer.score_all(*query, pool, side)
+        scores = self.share.peers.sum(self.scorer.score_all(*query, pool, side))
         # Half precision ties where it must not; float64 stays what it is.
         return scores.float() if scores.dtype.itemsize < 4 else scores
 
@@ -309,21 +313,23 @@ class System(Model):
         ends = [ids for q in questions for ids in q.ends()]
         rows = look_up(entities, [*ends, *pools], self.sparse and not entities.is_cuda)
         given, drawn = iter(rows), iter(rows[len(ends) :])
-        results = []
+        parts, rest = [], []
         for question, relation, (_, side) in zip(questions, by, asked, strict=True):
             vectors = next(given), relation, next(given)
             if question.candidates is None:
-                scores = self.scorer.score_all(*vectors[:2], entities, side)
+                parts.append(self.scorer.score_all(*vectors[:2], entities, side))
                 target, counts = question.ends()[1], None
             else:
                 pool, further = next(drawn), question.candidates.vectors
                 pool = pool if further is None else torch.cat([pool, further], 1)
-                scores = self.scorer.against(*vectors, pool, side)
+                parts.append(self.scorer.against(*vectors, pool, side))
                 target = torch.zeros_like(question.facts[:, 0])
                 counts = _with_own(question.candidates)
             moduli = tuple(self.scorer.factors(v) for v in vectors) if factors else ()
-            results.append(Scored(scores, target, moduli, counts))
-        return results
+            rest.append((target, moduli, counts))
+        # One exchange for all that a step asks.
+        scores = self.share.peers.sums(parts)
+        return [Scored(one, *more) for one, more in zip(scores, rest, strict=True)]
 
     def train_scores(self, known: Tensor, relation: Tensor) -> Tensor:
         """Score every entity as the tail of queries [q], with gradients: [q, E].
@@ -332,7 +338,7 @@ class System(Model):
         """
         entities, relations = self.encoder()
         query = embedding(known, entities), embedding(relation, relations)
-        return self.scorer.score_all(*query, entities, "tail")
+        return self.share.peers.sum(self.scorer.score_all(*query, entities, "tail"))
 
 
 def _with_own(candidates: Candidates) -> Tensor | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.tiny import tiny_graph
-from npugraph.bench.processes import environment
+from npugraph.children import environment
 
 PLAN = """
 name = "two"

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from bench.tiny import calm, made_up, made_up_cost, one_cell, tiny_graph, tiny_plan
+from npugraph import children
 from npugraph.bench import processes
 from npugraph.bench.execute import Event
 from npugraph.bench.plan import Cell
-from npugraph.bench.processes import Processes, environment
+from npugraph.bench.processes import Processes
+from npugraph.children import environment
 
 CELLS = tiny_plan().cells()
 
@@ -103,7 +105,7 @@ def test_stopped_processes_are_gone_and_nothing_is_heard_of_them(
     code = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" if stubborn else ""
     code += "print(json.dumps({'epoch': {'epoch': os.getpid()}}), flush=True)\ntime.sleep(600)"
     pretend(monkeypatch, code)
-    monkeypatch.setattr(processes, "GRACE", 0.2)
+    monkeypatch.setattr(children, "GRACE", 0.2)
     runner = Processes(calm(tmp_path))
     pids = []
     for cell in CELLS:
@@ -164,7 +166,7 @@ def test_a_cells_error_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_cores_are_shared_unless_somebody_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert environment(None, 2)["OMP_NUM_THREADS"] == "3"
     assert environment(5, 2)["OMP_NUM_THREADS"] == "5"

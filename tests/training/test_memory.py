@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 from npugraph.cli import app
 from npugraph.errors import SettingsError
 from npugraph.fitting import fit
+from npugraph.peers import Peers
 from npugraph.recipes import RECIPES, complex_n3
 from npugraph.training import memory
 from npugraph.training.batch_loss import Training
 from npugraph.training.memory import COMPILER, LIBRARIES, MemoryPlan, plan_memory
+from npugraph.training.split import split
 from recipe_cases import CASES, groups
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "memory.jsonl"
@@ -89,6 +91,23 @@ def test_a_graph_that_is_too_large_is_refused_before_training(
     with pytest.raises(SettingsError, match=f"{wanted} or nodes=5."):
         fit(groups(), "path", CASES["path"].settings(nodes=5), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_ranks_share_the_weights_and_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["complex-n3"]
+    settings = case.settings()
+    training = RECIPES[case.recipe].build(settings, groups().train)
+    one = plan_memory(training, settings, 10, torch.device("cpu"))
+    split(training, settings, Peers(3, 4, 1, 2))
+    each = plan_memory(training, settings, 10, torch.device("cpu"))
+    assert each.weights == one.weights / 4
+    assert each.total == 2 * (each.kept + each.most + each.libraries)
+    # Every rank has a GPU of its own.
+    assert plan_memory(training, settings, 10, torch.device("cuda")).ranks == 1
+    monkeypatch.setattr(memory, "free_bytes", lambda device: one.total)
+    sentence = "Training on 2 ranks needs about .* free; lower batch_size=64 or --ranks 2."
+    with pytest.raises(SettingsError, match=sentence):
+        memory.check_memory(training, settings, 10, torch.device("cpu"))
 
 
 def test_where_nobody_knows_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from npugraph.bench.graphs import graph_of, without_test
 from npugraph.bench.plan import Cell
-from npugraph.bench.processes import environment
+from npugraph.children import environment
 from npugraph.data.datasets import CATALOGUE
 from npugraph.data.perturb import PerturbSettings
 from npugraph.data.sources import load_splits

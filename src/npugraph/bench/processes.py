@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -19,11 +17,9 @@ from npugraph.bench.cell import Circumstances
 from npugraph.bench.execute import Event
 from npugraph.bench.graphs import remove_unused
 from npugraph.bench.plan import Cell
+from npugraph.children import end, environment, how_it_ended
 
 COMMAND = (sys.executable, "-m", "npugraph.bench.worker")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-# Seconds that a process gets to end by itself.
-GRACE = 5.0
 # Lines of stderr that an error keeps.
 LAST_LINES = 5
 
@@ -127,14 +123,8 @@ class Processes:
     def stop(self, *cells: Cell) -> None:
         """End the processes of some cells; they keep their checkpoints."""
         children = [self.children[cell.key] for cell in cells if cell.key in self.children]
+        end(*(child.process for child in children))
         for child in children:
-            child.process.terminate()
-        for child in children:
-            try:
-                child.process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
             del self.children[child.cell.key]
 
     def close(self) -> None:
@@ -143,27 +133,8 @@ class Processes:
         remove_unused(self.how.work)
 
 
-def environment(threads: int | None = None, workers: int = 1) -> dict[str, str]:
-    """Return the environment of a cell's process: this package, and its share of the cores."""
-    variables = dict(os.environ)
-    if threads is None and "OMP_NUM_THREADS" not in variables:
-        threads = max(1, (os.cpu_count() or 1) // workers)
-    if threads is not None:
-        variables |= dict.fromkeys(THREAD_VARIABLES, str(threads))
-    # The package that runs now, wherever the children start.
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [variables.get("PYTHONPATH")])]
-    variables["PYTHONPATH"] = os.pathsep.join(paths)
-    return variables
-
-
 def _last_words(child: _Child) -> str:
     """Say why a process ended without a result."""
-    code = child.process.returncode
     lines = [line for line in child.log.read_text(errors="replace").splitlines() if line.strip()]
     said = "\n".join(lines[-LAST_LINES:])
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = "; perhaps the memory did not suffice" if name == "SIGKILL" else ""
-        return f"The process was ended by {name}{hint}.\n{said}".strip()
-    return f"The process ended with code {code}.\n{said}".strip()
+    return f"The process {how_it_ended(child.process.returncode)}.\n{said}".strip()

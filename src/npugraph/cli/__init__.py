@@ -1,7 +1,7 @@
 """The command line: one command for each of the package's main jobs.
 
 Results go to stdout, progress and messages to stderr, so that ``--json`` output can be piped.
-A user's error is one sentence and exit code 2; Ctrl-C is exit code 130.
+A user's error is one sentence and exit code 2, a rank that died 1; Ctrl-C is exit code 130.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typer
 
 from npugraph.cli import audit, bench, check, data, model, patch, recipes, review, serve
 from npugraph.cli.common import show_messages
-from npugraph.errors import NpugraphError, SettingsError, cannot_write
+from npugraph.errors import NpugraphError, RankError, SettingsError, cannot_write
 from npugraph.version import __version__
 
 app = typer.Typer(
@@ -74,7 +74,7 @@ def main() -> None:
         app()
     except NpugraphError as error:
         sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, RankError) else 2)
     except OSError as error:
         place = error.filename or "A file"
         sys.stderr.write(f"error: {cannot_write(place, error)}\n")

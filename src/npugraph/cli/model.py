@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,10 +35,12 @@ from npugraph.cli.output import (
     clear_folder,
     stoppable,
 )
+from npugraph.cli.ranks import RanksOption, as_rank, must_start, start
 from npugraph.names import shorten
 
 if TYPE_CHECKING:
     from npugraph.graph import Splits
+    from npugraph.peers import Peers, Share
     from npugraph.settings import TrainSettings
     from npugraph.training.batch_loss import Training
     from npugraph.training.memory import MemoryPlan
@@ -73,6 +75,7 @@ def fit(
         bool, typer.Option("--resume", help="Continue the run in --out, or start it.")
     ] = False,
     overwrite: OverwriteOption = False,
+    ranks: RanksOption = 1,
     show_settings: Annotated[
         bool, typer.Option("--show-settings", help="Print the recipe's settings and stop.")
     ] = False,
@@ -84,11 +87,15 @@ def fit(
     """Train a system on a graph and keep its best epoch, by MRR on the validation facts.
 
     After Ctrl-C, --resume goes on from the last checkpoint, and the run ends exactly as if it had
-    never been stopped.
+    never been stopped. With --ranks the system is trained by several processes; when one dies, all
+    end, and --resume goes on, with any number of ranks.
 
     Example: npugraph fit umls --recipe complex-n3 --out runs/umls --set d=128 --set epochs=60
     """
-    from npugraph.errors import RunError, SettingsError
+    if must_start(ranks) and not show_settings:
+        start(ranks)
+        return
+    from npugraph.errors import SettingsError
     from npugraph.recipes import get_recipe
     from npugraph.settings import describe, make_settings, parse_assignments, read_settings
 
@@ -112,6 +119,21 @@ def fit(
         raise SettingsError("Say where to keep the run: --out RUN.")
     if resume and overwrite:
         raise SettingsError("Give --resume or --overwrite, not both.")
+    with as_rank(settings.device) as peers, _run_folder(out, resume, overwrite, peers):
+        splits = load_splits(graph, header, columns, delimiter, settings.seed)
+        result = _train(splits, recipe, settings, out, resume, overwrite, peers)
+    if peers.rank == 0:
+        emit("fit", result, as_json, lambda: _show_fit(result))
+
+
+def _run_folder(
+    out: Path, resume: bool, overwrite: bool, peers: Peers
+) -> AbstractContextManager[None]:
+    """Look at the place of a run before any work, and see to it when work stops; rank 0 does."""
+    from npugraph.errors import RunError
+
+    if peers.rank:
+        return nullcontext()
     check_folder(out)
     if overwrite:
         check_ours(out, "run")
@@ -121,21 +143,24 @@ def fit(
             "or take another folder."
         )
     last = out / "last.safetensors"
-    with stoppable(out, "Go on with the same command and --resume.", last.is_file, "run"):
-        splits = load_splits(graph, header, columns, delimiter, settings.seed)
-        result = _train(splits, recipe, settings, out, resume, overwrite)
-    emit("fit", result, as_json, lambda: _show_fit(result))
+    return stoppable(out, "Go on with the same command and --resume.", last.is_file, "run")
 
 
 def _train(
-    splits: Splits, recipe: str, settings: TrainSettings, out: Path, resume: bool, overwrite: bool
+    splits: Splits,
+    recipe: str,
+    settings: TrainSettings,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    peers: Peers,
 ) -> dict[str, Any]:
     from npugraph import fitting as train
     from npugraph.ranking.evaluate import noise_judge
     from npugraph.training.memory import plan_memory
 
     splits = train.leave_out_wrong(splits)
-    resume = resume and (out / "settings.json").exists()
+    resume = peers.same(resume and (out / "settings.json").exists())
 
     advance: Callable[[int, str], None]
     done = 0
@@ -145,15 +170,19 @@ def _train(
         device = training.system.device
         plan = plan_memory(training, settings, len(splits.valid), device)
         steps = -(-training.num_items() // settings.batch_size)
-        say(_plan(recipe, settings, str(device), steps, plan))
+        say(_plan(recipe, settings, str(device), steps, plan, training.system.share))
+        if peers.rank == 0:
+            make_room(plan.weights * peers.size)
+        # Not before: the bar would be drawn over what is said.
+        advance = shown.enter_context(bar("training", settings.epochs))
+
+    def make_room(weights: int) -> None:
         # The best weights; the last ones with two optimiser states, and those again beside them
         # while they are replaced; the labels and the facts.
         labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes
-        check_space(out, 7 * plan.weights + labels + 25 * len(splits.all_facts()))
+        check_space(out, 7 * weights + labels + 25 * len(splits.all_facts()))
         if overwrite:
             clear_folder(out, "run")
-        # Not before: the bar would be drawn over what is said.
-        advance = shown.enter_context(bar("training", settings.epochs))
 
     def report(record: dict[str, Any]) -> None:
         nonlocal done
@@ -174,11 +203,13 @@ def _train(
             report=report,
             judge=noise_judge(splits),
             on_built=built,
+            peers=peers,
         )
     return {
         "run": str(out),
         "recipe": recipe,
         "graph": splits.summary(),
+        "ranks": peers.size,
         "epochs": fitted.progress.epoch,
         "best_epoch": fitted.progress.best_epoch,
         "valid_mrr": fitted.progress.best_mrr,
@@ -186,11 +217,22 @@ def _train(
     }
 
 
-def _plan(recipe: str, settings: TrainSettings, device: str, steps: int, plan: MemoryPlan) -> str:
+def _plan(
+    recipe: str, settings: TrainSettings, device: str, steps: int, plan: MemoryPlan, share: Share
+) -> str:
     """Say what is about to be done and what memory it takes."""
+    ranks, each, whole = "", "", "in all"
+    if share.peers.size > 1:
+        first, last = share.own()
+        ranks = (
+            f" in {share.peers.size} ranks, {last - first} of {share.dimensions} dimensions each"
+        )
+        each = " per rank"
+        # On GPUs a rank's memory is its own.
+        whole = f"for the {plan.ranks} ranks here" if plan.ranks > 1 else "per rank"
     return (
-        f"plan: {recipe} on {device}, at most {settings.epochs} epochs of {steps} steps; "
-        f"weights {megabytes(plan.weights)}, about {megabytes(plan.total)} in all."
+        f"plan: {recipe} on {device}{ranks}, at most {settings.epochs} epochs of {steps} steps; "
+        f"weights {megabytes(plan.weights)}{each}, about {megabytes(plan.total)} {whole}."
     )
 
 

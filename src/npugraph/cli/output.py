@@ -59,7 +59,7 @@ PERTURB_FILES = (
 )
 TUNE_FILES = ("study.db", "study.lock", "trials.tsv", "best.json")
 # A folder's files by what it is, as regular expressions of their paths in it.
-_RUN = "|".join(map(re.escape, RUN_FILES))
+_RUN = "|".join(map(re.escape, RUN_FILES)) + r"|(model|last)-\d+-\d+-of-\d+\.safetensors"
 PATTERNS = {
     "run": _RUN,
     "audit": "|".join(map(re.escape, AUDIT_FILES))

@@ -39,5 +39,5 @@ class SelfAdversarial(Objective):
         against = -(share * logsigmoid(-scores)).sum(1)
         loss = fact_mean(against - logsigmoid(collected), scored.weight) / 2
         if self.penalty:
-            loss = loss + self.penalty * power_penalty(scored.factors, self.power)
+            loss = loss + self.penalty * self.peers.sum(power_penalty(scored.factors, self.power))
         return loss

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from npugraph.peers import ALONE, Peers
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -34,10 +36,12 @@ class Objective(nn.Module, ABC):
     """Maps scores to a loss, averaged over the facts of the batch.
 
     ``uses_factors`` says whether the loss looks at ``Scored.factors``; where it does not, they are
-    not made.
+    not made. A penalty that is a sum over dimensions is summed over ``peers``, for the loss; its
+    gradient needs no other rank.
     """
 
     uses_factors: bool = True
+    peers: Peers = ALONE
 
     @abstractmethod
     def forward(self, scored: Scored) -> Tensor:

@@ -26,5 +26,5 @@ class SoftmaxN3(Objective):
         loss = fact_mean(each, scored.weight)
         if self.n3:
             cubes = torch.stack([(part**3).sum() for part in scored.factors]).sum()
-            loss = loss + self.n3 * cubes / len(scored.target)
+            loss = loss + self.n3 * self.peers.sum(cubes) / len(scored.target)
         return loss

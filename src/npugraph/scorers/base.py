@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from npugraph.arrays import in_runs
 from npugraph.graph import Side
+from npugraph.peers import Peers
 
 
 class Scorer(nn.Module, ABC):
@@ -48,6 +49,13 @@ class Scorer(nn.Module, ABC):
         positive = self.score(head, relation, tail).unsqueeze(1)
         negative = in_runs(partial(self.score_all, side=side), (known, relation), pool)
         return torch.cat([positive, negative], 1)
+
+    def part(self, peers: Peers) -> Scorer | None:
+        """Return the score of one rank's columns, where the sum over the ranks is the score.
+
+        None: this score is no sum over dimensions, and cannot be split.
+        """
+        return None
 
     def step_bytes(self, queries: int) -> int:
         """Return about how many bytes a step with so many queries holds beside its scores."""

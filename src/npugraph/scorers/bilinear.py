@@ -8,6 +8,7 @@ from torch import Tensor
 from npugraph.arrays import in_runs
 from npugraph.graph import Side
 from npugraph.kernels import products
+from npugraph.peers import Peers
 from npugraph.scorers.base import Scorer
 
 
@@ -27,6 +28,10 @@ class DistMult(Scorer):
     ) -> Tensor:
         """Score facts and candidates: known and relation are multiplied once."""
         return products_against(known * relation, missing, pool)
+
+    def part(self, peers: Peers) -> Scorer:
+        """The same: it is a sum over dimensions."""
+        return self
 
 
 class ComplEx(Scorer):
@@ -58,6 +63,10 @@ class ComplEx(Scorer):
         """Score facts and candidates: known and relation are multiplied once."""
         query = multiply(known, relation, backwards=side == "head")
         return products_against(query, missing, pool)
+
+    def part(self, peers: Peers) -> Scorer:
+        """The same: it is a sum over dimensions."""
+        return self
 
     def factors(self, representation: Tensor) -> Tensor:
         """Return the modulus of each complex number."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from npugraph.errors import SettingsError
 from npugraph.graph import Side
 from npugraph.kernels import TINY, distances, distances_against
+from npugraph.peers import ALONE, Peers
 from npugraph.scorers.base import Scorer
 from npugraph.scorers.bilinear import multiply
 
@@ -23,18 +24,20 @@ class TransE(Scorer):
     With ``normalize`` h, r and t are scaled to Euclidean length 1 first.
     """
 
-    def __init__(self, p: int = 1, normalize: bool = False) -> None:
-        """Choose the norm ``p``, 1 or 2, and whether lengths count."""
+    def __init__(self, p: int = 1, normalize: bool = False, peers: Peers = ALONE) -> None:
+        """Choose the norm ``p``, 1 or 2, whether lengths count, and who holds the vectors."""
         super().__init__()
         if p not in (1, 2):
             raise SettingsError(f"p={p} must be 1 or 2.")
         self.p = p
         self.normalize = normalize
+        self.peers = peers
 
     def _scaled(self, *vectors: Tensor) -> tuple[Tensor, ...]:
         if not self.normalize:
             return vectors
-        return tuple(unit_length(vector) for vector in vectors)
+        scaled: tuple[Tensor, ...] = _UnitLength.apply(self.peers, *vectors)  # type: ignore[no-untyped-call]
+        return scaled
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
         """Score facts."""
@@ -55,6 +58,10 @@ class TransE(Scorer):
         known, relation, missing, pool = self._scaled(known, relation, missing, pool)
         point = known + relation if side == "tail" else known - relation
         return -distances_against(point, missing, pool, "l1" if self.p == 1 else "l2")
+
+    def part(self, peers: Peers) -> Scorer | None:
+        """Lengths are those of whole vectors; only the norm 1 is a sum."""
+        return TransE(self.p, self.normalize, peers) if self.p == 1 else None
 
 
 class RotatE(Scorer):
@@ -106,23 +113,40 @@ class RotatE(Scorer):
         point = multiply(known, _unit(self.unit * relation), backwards=side == "head")
         return self.gamma - distances_against(point, missing, pool, self.norm)
 
+    def part(self, peers: Peers) -> Scorer | None:
+        """The first rank has the margin; only the sum of moduli is a sum."""
+        if self.norm != "modulus":
+            return None
+        return RotatE(self.gamma if peers.rank == 0 else 0.0, self.norm, self.unit)
+
 
 class _UnitLength(torch.autograd.Function):
-    """As functional.normalize; its gradient takes a third of the passes over the vectors."""
+    """As functional.normalize; its gradient takes a third of the passes over the vectors.
+
+    Each rank has some columns of the vectors: what belongs to a whole one is summed over the ranks,
+    for all vectors at once.
+    """
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor) -> Tensor:
-        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp_(min=SHORTEST)
-        unit: Tensor = vectors / length
-        ctx.save_for_backward(unit, length)
-        return unit
+    def forward(ctx: Any, peers: Peers, *vectors: Tensor) -> tuple[Tensor, ...]:
+        own = [torch.linalg.vector_norm(vector, dim=-1, keepdim=True) for vector in vectors]
+        lengths = [length.clamp(min=SHORTEST) for length in peers.lengths(own)]
+        units = tuple(vector / length for vector, length in zip(vectors, lengths, strict=True))
+        ctx.save_for_backward(*units, *lengths)
+        ctx.peers = peers
+        return units
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        unit, length = ctx.saved_tensors
-        # What is too short to be scaled keeps its direction of change whole.
-        along = (grad * unit).sum(-1, keepdim=True).masked_fill_(length <= SHORTEST, 0.0)
-        return torch.addcmul(grad, unit, along, value=-1).div_(length)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        units, lengths = ctx.saved_tensors[: len(grads)], ctx.saved_tensors[len(grads) :]
+        each = zip(grads, units, strict=True)
+        along = ctx.peers.sums([(grad * unit).sum(-1, keepdim=True) for grad, unit in each])
+        found = []
+        for grad, unit, length, share in zip(grads, units, lengths, along, strict=True):
+            # What is too short to be scaled keeps its direction of change whole.
+            share = share.masked_fill(length <= SHORTEST, 0.0)
+            found.append(torch.addcmul(grad, unit, share, value=-1).div_(length))
+        return None, *found
 
 
 def unit_length(vectors: Tensor) -> Tensor:
@@ -131,8 +155,8 @@ def unit_length(vectors: Tensor) -> Tensor:
     >>> unit_length(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6..., 0.8...], [0.0, 0.0]]
     """
-    scaled: Tensor = _UnitLength.apply(vectors)  # type: ignore[no-untyped-call]
-    return scaled
+    scaled: tuple[Tensor] = _UnitLength.apply(ALONE, vectors)  # type: ignore[no-untyped-call]
+    return scaled[0]
 
 
 def _unit(angle: Tensor) -> Tensor:

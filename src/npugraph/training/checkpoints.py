@@ -32,13 +32,15 @@ class Checkpoints:
 
     def is_due(self) -> bool:
         """Tell whether there is a folder, and its last checkpoint is old enough."""
-        return self.run is not None and time.monotonic() - self.saved >= self.seconds
+        if self.run is None:
+            return False
+        return self.run.peers.same(time.monotonic() - self.saved >= self.seconds)
 
     def keep_best(self, system: Model) -> None:
         """Write the weights as the best ones, or keep them here until the next checkpoint."""
         state = system.state_dict()
         if self.run is not None and self.is_due():
-            self.run.save_best(state)
+            self.run.save_best(state, system.share)
             self.best = {}
         else:
             self.best = {name: tensor.clone() for name, tensor in state.items()}
@@ -55,7 +57,7 @@ class Checkpoints:
         if self.run is None:
             return
         if self.best:
-            self.run.save_best(self.best)
+            self.run.save_best(self.best, training.system.share)
             self.best = {}
         self.run.save_last(training, optimizer, progress)
         self.saved = time.monotonic()

@@ -80,7 +80,9 @@ def train(
     """
     device, lines = training.system.device, []
     rng, total = torch.Generator(device), torch.zeros((), device=device)
-    recorder = StepRecorder(rng, settings.cuda_graph and device.type == "cuda")
+    # What ranks exchange is not recorded.
+    records = settings.cuda_graph and training.system.share.peers.size == 1
+    recorder = StepRecorder(rng, records and device.type == "cuda")
     while not progress.finished:
         started = time.perf_counter()
         epoch = progress.epoch + 1
@@ -186,6 +188,8 @@ def _validate(
     training.system.eval()
     started = time.perf_counter()
     metrics = validation_metrics(training, splits, settings)
+    # The last bits may differ between ranks; what follows from them must not.
+    metrics = training.system.share.peers.same(metrics)
     if metrics["mrr"] > progress.best_mrr or len(splits.valid) == 0:
         progress.best_mrr = metrics["mrr"]
         progress.best_epoch = progress.epoch + 1

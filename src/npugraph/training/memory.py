@@ -33,22 +33,26 @@ FACT_BYTES = 100
 class MemoryPlan:
     """About how many bytes training takes, by what for; on a GPU, those of the GPU.
 
+    Where several ranks train, all but the total are those of one rank.
+
     Attributes:
         weights: of the system.
         kept: weights, their gradient, the optimiser's state, and the indices of the facts.
         most: the most of what comes and goes: a training step, or a ranking.
         libraries: what PyTorch and numba load when they are first used.
+        ranks: how many ranks share the memory: those of this machine, but each has its own GPU.
     """
 
     weights: int
     kept: int
     most: int
     libraries: int
+    ranks: int = 1
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.kept + self.most + self.libraries
+        """All of it, of all ranks."""
+        return self.ranks * (self.kept + self.most + self.libraries)
 
 
 def plan_memory(
@@ -74,7 +78,8 @@ def plan_memory(
     if not on_gpu:
         loops = cpu.available() and any(isinstance(part, COMPILED) for part in training.modules())
         libraries = LIBRARIES + (COMPILER if loops else 0)
-    return MemoryPlan(weights, kept, most, libraries)
+    ranks = 1 if on_gpu else training.system.share.peers.local_size
+    return MemoryPlan(weights, kept, most, libraries, ranks)
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -96,12 +101,17 @@ def check_memory(
     training: Training, settings: TrainSettings, valid_facts: int, device: torch.device
 ) -> None:
     """Refuse a training that does not fit the memory, and say what makes it smaller."""
-    needed = plan_memory(training, settings, valid_facts, device).total
+    plan = plan_memory(training, settings, valid_facts, device)
     free = free_bytes(device)
-    if free is None or needed <= free:
+    if free is None or plan.total <= free:
         return
     now = [f"{name}={getattr(settings, name)}" for name in training.memory_settings]
+    whose = "Training"
+    if plan.ranks > 1:
+        whose = f"Training on {plan.ranks} ranks"
+        now.append(f"--ranks {plan.ranks}")
+    needed = f"{plan.total / 2**30:,.1f} GiB"
     raise SettingsError(
-        f"Training needs about {needed / 2**30:,.1f} GiB and {device} has {free / 2**30:,.1f} GiB "
-        f"free; lower {' or '.join(now)}{training.memory_way_out}."
+        f"{whose} needs about {needed} and {device} has {free / 2**30:,.1f} GiB free; "
+        f"lower {' or '.join(now)}{training.memory_way_out}."
     )

@@ -6,6 +6,8 @@
     facts.parquet        train, valid and test as ids, with the confidences where there are any
     model.safetensors    the weights of the best epoch so far
     last.safetensors     the latest weights, optimiser and random state: what resuming needs
+    model-K-1-of-N.safetensors, last-K-1-of-N.safetensors, ...
+                         the columns of each rank, where N ranks train: see shards.py
     metrics.jsonl        one JSON object per epoch
 
 Every file is written beside its place and then moved there, so that a kill at any moment leaves
@@ -17,8 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from npugraph.data.io import write_text, written_whole
-from npugraph.errors import RunError, cannot_write, writing
+from npugraph.errors import RunError, writing
 from npugraph.graph import KnowledgeGraph, Splits, Vocabulary
+from npugraph.model import Model
+from npugraph.peers import ALONE, Peers, Share
 from npugraph.settings import TrainSettings
+from npugraph.training.batch_loss import Training
+from npugraph.training.shards import load, read_record, save
 from npugraph.version import __version__
 
 
@@ -50,13 +53,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder that exists."""
+    """A run folder that exists; where several ranks train, each has opened it."""
 
     folder: Path
     recipe: str
     settings: dict[str, Any]
     graph: dict[str, Any]
     origin: dict[str, Any] = field(default_factory=dict)
+    peers: Peers = ALONE
 
     @classmethod
     def create(
@@ -93,15 +97,15 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: Path) -> Run:
-        """Open an existing run folder."""
+    def open(cls, folder: Path, peers: Peers = ALONE) -> Run:
+        """Open an existing run folder, as one of several ranks or alone."""
         path = folder / "settings.json"
         if not path.is_file():
             raise RunError(f"{folder} is not a run folder: it has no settings.json.")
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             origin = record.get("recipe_origin", {})
-            return cls(folder, record["recipe"], record["settings"], record["graph"], origin)
+            return cls(folder, record["recipe"], record["settings"], record["graph"], origin, peers)
         except (json.JSONDecodeError, KeyError) as error:
             raise RunError(f"{path} is damaged ({error}).") from None
 
@@ -140,23 +144,23 @@ class Run:
         if fingerprint(splits.without_wrong()) != self.graph["sha256"]:
             raise RunError(f"{self.folder} was made from another graph than {splits.name!r}.")
 
-    def save_best(self, state: Mapping[str, Tensor]) -> None:
+    def save_best(self, state: Mapping[str, Tensor], share: Share) -> None:
         """Write the state of a model as the best so far."""
-        _save(state, {}, self.folder / "model.safetensors")
+        save(state, {}, self.folder / "model.safetensors", share)
 
-    def load_best(self, model: nn.Module) -> None:
+    def load_best(self, model: Model) -> None:
         """Load the best weights into a model."""
         path = self.folder / "model.safetensors"
         if not path.is_file():
             raise RunError(f"{self.folder} has no model yet: its training was never validated.")
-        tensors, _ = _load(path)
+        tensors, _ = load(path, model.share)
         model.load_state_dict(tensors)
 
     def save_last(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+        self, training: Training, optimizer: torch.optim.Optimizer, progress: Progress
     ) -> None:
         """Write all that resuming needs into one file."""
-        tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+        tensors = {f"model/{name}": tensor for name, tensor in training.state_dict().items()}
         for number, state in optimizer.state_dict()["state"].items():
             for name, value in state.items():
                 tensors[f"optimizer/{number}/{name}"] = torch.as_tensor(value)
@@ -164,15 +168,15 @@ class Run:
         if torch.cuda.is_available():
             tensors["random/cuda"] = torch.cuda.get_rng_state()
         record = {"progress": json.dumps(asdict(progress))}
-        _save(tensors, record, self.folder / "last.safetensors")
+        save(tensors, record, self.folder / "last.safetensors", _share(training, optimizer))
 
-    def load_last(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    def load_last(self, training: Training, optimizer: torch.optim.Optimizer) -> Progress:
         """Restore the latest state; a run that never got to a checkpoint starts anew."""
         path = self.folder / "last.safetensors"
         if not path.is_file():
             return Progress()
-        tensors, record = _load(path)
-        model.load_state_dict(_below(tensors, "model/"))
+        tensors, record = load(path, _share(training, optimizer))
+        training.load_state_dict(_below(tensors, "model/"))
         state: dict[int, dict[str, Tensor]] = {}
         for key, tensor in _below(tensors, "optimizer/").items():
             number, _, name = key.partition("/")
@@ -189,10 +193,12 @@ class Run:
         path = self.folder / "last.safetensors"
         if not path.is_file():
             return Progress()
-        return Progress(**json.loads(_read_record(path)["progress"]))
+        return Progress(**json.loads(read_record(path)["progress"]))
 
     def log(self, record: dict[str, Any]) -> None:
-        """Append one line to metrics.jsonl."""
+        """Append one line to metrics.jsonl; the first rank does it for all."""
+        if self.peers.rank:
+            return
         path = self.folder / "metrics.jsonl"
         with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
@@ -204,7 +210,9 @@ class Run:
         return [json.loads(line) for line in lines]
 
     def forget_after(self, epoch: int) -> None:
-        """Drop the metrics of epochs that will be trained again."""
+        """Drop the metrics of epochs that will be trained again; the first rank does it."""
+        if self.peers.rank:
+            return
         kept = [record for record in self.metrics() if record["epoch"] <= epoch]
         text = "".join(json.dumps(record) + "\n" for record in kept)
         write_text(self.folder / "metrics.jsonl", text)
@@ -279,36 +287,22 @@ def _without_empty(graph: KnowledgeGraph) -> KnowledgeGraph:
     return replace(graph, confidence=None)
 
 
+def _share(training: Training, optimizer: torch.optim.Optimizer) -> Share:
+    """Return what of a training this rank holds, by the names of a checkpoint."""
+    share = training.system.share
+    if not share.blocks:
+        return share
+    blocks = {f"model/system.{name}": count for name, count in share.blocks.items()}
+    names = {id(weight): f"model/{name}" for name, weight in training.named_parameters()}
+    trained = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for number, weight in enumerate(trained):
+        # The optimiser's tables are cut as the weights that they belong to.
+        if names[id(weight)] in blocks:
+            blocks[f"optimizer/{number}"] = blocks[names[id(weight)]]
+    return replace(share, blocks=blocks)
+
+
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {
         key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
     }
-
-
-def _save(tensors: Mapping[str, Tensor], record: dict[str, str], path: Path) -> None:
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        with written_whole(path) as temporary:
-            save_file(whole, temporary, metadata=record)
-    except SafetensorError as error:
-        raise cannot_write(path, error) from None
-
-
-def _load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    with _opened(path) as file:
-        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
-
-
-def _read_record(path: Path) -> dict[str, str]:
-    """Return what stands beside the tensors of a file, without reading them."""
-    with _opened(path) as file:
-        return dict(file.metadata() or {})
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except Exception as error:
-        raise RunError(f"{path} is damaged ({error}); train again.") from None
