@@ -25,6 +25,7 @@ from benchmarks.quality import (  # noqa: E402
     audit_tables,
     caged_tables,
     demo_tables,
+    desk_tables,
     paths_tables,
     planted_tables,
     promises_tables,
@@ -55,6 +56,7 @@ PAGES = (
     of("audit", promises_tables, "promises"),
     of("audit", demo_tables, "demo"),
     of("audit", caged_tables, "caged"),
+    of("review", desk_tables, "desk"),
     of("method", ablation_tables, "ablation"),
     of("method", planted_tables, "planted_share"),
 )
