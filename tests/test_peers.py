@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from npugraph.errors import RunError, SettingsError
 from npugraph.peers import ALONE, Peers, Share, join
+from npugraph.version import __version__
 from rank_jobs import other_version, run_ranks, square
 
 
@@ -45,13 +46,18 @@ def test_a_sum_over_ranks_and_its_gradient() -> None:
     assert run_ranks(2, square) == [(3.0, 6.0, "torch.float32")] * 2
 
 
-def test_unequal_versions_are_refused_in_one_sentence() -> None:
-    for error in run_ranks(2, other_version, "torch", "2.1"):
+@pytest.mark.parametrize(
+    ("version", "d", "differs"),
+    [
+        ("0.0.1", 4, f"npugraph=0.0.1 where rank 0 has {__version__}"),
+        (__version__, 6, "d=6 where rank 0 has 4"),
+    ],
+)
+def test_unequal_ranks_are_refused_in_one_sentence(version: str, d: int, differs: str) -> None:
+    for error in run_ranks(2, other_version, version, d):
         assert isinstance(error, RunError)
-        assert str(error) == (
-            "Rank 1 has torch=2.1 where rank 0 has 2; every rank needs the same versions, settings "
-            "and facts."
-        )
+        needed = "every rank needs the same versions, settings and facts."
+        assert str(error) == f"Rank 1 has {differs}; {needed}"
 
 
 def test_who_is_not_told_to_be_a_rank_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,17 +172,9 @@ def _train(
         steps = -(-training.num_items() // settings.batch_size)
         say(_plan(recipe, settings, str(device), steps, plan, training.system.share))
         if peers.rank == 0:
-            make_room(plan.weights * peers.size)
+            _make_room(out, splits, plan.weights * peers.size, overwrite)
         # Not before: the bar would be drawn over what is said.
         advance = shown.enter_context(bar("training", settings.epochs))
-
-    def make_room(weights: int) -> None:
-        # The best weights; the last ones with two optimiser states, and those again beside them
-        # while they are replaced; the labels and the facts.
-        labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes
-        check_space(out, 7 * weights + labels + 25 * len(splits.all_facts()))
-        if overwrite:
-            clear_folder(out, "run")
 
     def report(record: dict[str, Any]) -> None:
         nonlocal done
@@ -215,6 +207,16 @@ def _train(
         "valid_mrr": fitted.progress.best_mrr,
         "seconds": round(time.perf_counter() - started, 2),
     }
+
+
+def _make_room(out: Path, splits: Splits, weights: int, overwrite: bool) -> None:
+    """Refuse a disk that is too small, and clear what is to be replaced."""
+    # The best weights; the last ones with two optimiser states, and those again beside them
+    # while they are replaced; the labels and the facts.
+    labels = splits.train.entities.labels.nbytes + splits.train.relations.labels.nbytes
+    check_space(out, 7 * weights + labels + 25 * len(splits.all_facts()))
+    if overwrite:
+        clear_folder(out, "run")
 
 
 def _plan(
