@@ -68,8 +68,17 @@ def sample_audit(
     write_text(folder / "audit.json", json.dumps(record))
     order = np.argsort(score[:stored])[:20]
     listed = posterior.take(pa.array(order)).select([*FACT, "probability", "low", "high", "score"])
-    listed = listed.append_column("replace", pa.array(["tail", *[None] * 19], pa.string()))
-    listed = listed.append_column("by", pa.array(["town 00001", *[None] * 19], pa.string()))
+    ends = listed["head"].to_pylist()
+    proposed = {
+        "replace": ["tail", None],
+        "by": ["town 00001", None],
+        # What was meant by the second suspect is stored.
+        "stored_head": [None, ends[1]],
+        "stored_tail": [None, "town 00002"],
+    }
+    for name, first in proposed.items():
+        values = [*first, *[None] * (len(listed) - len(first))]
+        listed = listed.append_column(name, pa.array(values, pa.string()))
     write_table(listed, folder / "suspects.tsv", header=True)
     broken = posterior.take(pa.array(order[:3])).select(list(FACT))
     columns = {

@@ -58,10 +58,17 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Fix:
-    """A proposed correction: put ``name`` in the place of ``side``."""
+    """A proposed correction: put ``name`` in the place of ``side``.
+
+    Attributes:
+        side: which part is wrong.
+        name: what should be there.
+        stored: that fact is stored already: the wrong one is to be taken out, and that is all.
+    """
 
     side: Literal["head", "relation", "tail"]
     name: Name
+    stored: bool = False
 
 
 @dataclass(frozen=True)

@@ -189,14 +189,19 @@ class Material:
     def corrections(self) -> dict[int, Fix]:
         """What may be meant instead of a suspect, by its number."""
         table = read_own_table(self.folder / "suspects.tsv")
-        if not {"replace", "by"} <= set(table.column_names):
-            return {}
-        table = table.filter(pc.not_equal(table["replace"], ""))
-        return {
-            int(number): Fix(row["replace"], self.name(row["by"]))
-            for number, row in zip(self._numbered(table), table.to_pylist(), strict=True)
-            if number >= 0
-        }
+        rows = zip(self._numbered(table).tolist(), table.to_pylist(), strict=True)
+        found = {number: self._fix(row) for number, row in rows if number >= 0}
+        return {number: fix for number, fix in found.items() if fix is not None}
+
+    def _fix(self, row: dict[str, str]) -> Fix | None:
+        """Return what a row of suspects.tsv proposes; the columns of older audits may be fewer."""
+        if row.get("replace") in ("head", "tail"):
+            return Fix("head" if row["replace"] == "head" else "tail", self.name(row["by"]))
+        if not row.get("stored_head"):
+            return None
+        if row["stored_head"] != row["head"]:
+            return Fix("head", self.name(row["stored_head"]), stored=True)
+        return Fix("tail", self.name(row["stored_tail"]), stored=True)
 
     def _numbered(self, table: pa.Table) -> Ints:
         """Return the numbers of the facts of a table [m], -1 where a row is about no fact."""

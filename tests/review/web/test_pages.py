@@ -136,11 +136,23 @@ def test_the_chosen_name_counts_and_not_what_is_shown(ann: TestClient, desk: Des
 
 
 def test_the_proposed_correction_is_taken_by_one_button(ann: TestClient, desk: Desk) -> None:
-    number = next(iter(desk.material.corrections))
+    number = next(n for n, fix in desk.material.corrections.items() if not fix.stored)
     page = ann.get(f"/judge/{number}").text
     assert "Perhaps the tail should be" in text_of(page)
     send(ann, page, "proposed")
     assert desk.answers()[0].new_tail == "town 00001"
+
+
+def test_a_fact_whose_right_form_is_stored_is_called_false(ann: TestClient, desk: Desk) -> None:
+    number = next(n for n, fix in desk.material.corrections.items() if fix.stored)
+    page = ann.get(f"/judge/{number}").text
+    shown = text_of(page)
+    assert "Perhaps the tail should be town 00002" in shown
+    assert "that fact is stored already" in shown
+    assert "Yes, this one is false" in shown
+    send(ann, page, "proposed")
+    answer = desk.answers()[0]
+    assert (answer.answer, answer.new_tail) == ("false", None)
 
 
 def test_what_the_model_thinks_is_hidden_until_the_answer(sample: Sample) -> None:

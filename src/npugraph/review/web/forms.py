@@ -90,7 +90,11 @@ def answer_of(desk: Desk, card: Card, sent: Mapping[str, str]) -> AnswerIn:
     if said == "proposed":
         if card.correction is None:
             raise DataError("No correction is proposed for this fact; say what is right.")
-        said, new[card.correction.side] = "correct", card.correction.name.name
+        if card.correction.stored:
+            # What was meant is there: nothing is put in the place of this fact.
+            said = "false"
+        else:
+            said, new[card.correction.side] = "correct", card.correction.name.name
     elif said == "wrong-relation":
         new["relation"] = _chosen(desk, "right_relation", sent, Name("", ""))
     elif said == "correct":
