@@ -15,6 +15,7 @@ import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,15 @@ def losses(
     split(training, settings, peers)
     optimizer = make_optimizer(training, settings)
     recorder = StepRecorder(torch.Generator(), False)
-    found: list[float] = []
-    epoch = 0
-    while len(found) < steps:
-        epoch += 1
-        for rows in begin_epoch(epoch, training, optimizer, settings, recorder):
-            found.append(float(descend(training.loss(rows, recorder.rng), optimizer)))
-    return found[:steps]
+    batches = (
+        rows
+        for epoch in count(1)
+        for rows in begin_epoch(epoch, training, optimizer, settings, recorder)
+    )
+    return [
+        float(descend(training.loss(rows, recorder.rng), optimizer))
+        for rows in islice(batches, steps)
+    ]
 
 
 def work(task: Record) -> Record:

