@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
+import cli_calls
+from cli_calls import call, npugraph
 from npugraph import auditing, fitting
 from npugraph.auditing import run
-from npugraph.cli import app
-from npugraph.errors import NpugraphError, OutputError
-from npugraph.training import run_folder
+from npugraph.errors import OutputError
+from npugraph.training import shards
 
 TRAIN = ("--set", "d=8", "--set", "epochs=4", "--set", "validate_every=1", "--set", "device=cpu")
 AUDIT = (
@@ -37,21 +37,9 @@ TUNE = ("--trials", "1", "--set", "epochs=1", "--set", "device=cpu")
 RARE = ("--min-user", "1", "--min-item", "1", "--min-tag", "1")
 
 
-def call(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-
-
-def npugraph(*words: object) -> Result:
-    done = call(*words)
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done
-
-
 def refusal(*words: object) -> str:
     """Return the one sentence that a command refuses with; it names no hash."""
-    done = call(*words)
-    assert isinstance(done.exception, NpugraphError), (done.output, done.exception)
-    said = str(done.exception)
+    said = cli_calls.refusal(*words)
     assert "\n" not in said
     assert said[-1] in ".?"
     assert not re.search(r"[0-9a-f]{16}", said.replace(str(Path(tempfile.gettempdir())), ""))
@@ -331,17 +319,17 @@ def test_a_disk_that_fills_up_in_training_loses_nothing(
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     npugraph(*command("fit", inputs, whole))
-    save, count = run_folder.save_file, 0
+    save, count = shards.save_file, 0
 
     def full(tensors: Any, path: Path, **more: Any) -> None:
         nonlocal count
         count += 1
         if count > 4:
             path.write_bytes(b"half")
-            raise run_folder.SafetensorError("I/O error: No space left on device (os error 28)")
+            raise shards.SafetensorError("I/O error: No space left on device (os error 28)")
         save(tensors, path, **more)
 
-    monkeypatch.setattr(run_folder, "save_file", full)
+    monkeypatch.setattr(shards, "save_file", full)
     said = refusal(*command("fit", inputs, cut))
     assert "safetensors cannot be written: the disk is full; make room" in said
     assert not list(cut.glob(".*"))
