@@ -103,7 +103,8 @@ def test_an_audit_heeds_a_confidence_and_a_column_and_says_so(tmp_path: Path) ->
     ours, theirs = found.posterior, plain.posterior
     # A factor of 1 may be off by the last digit.
     assert np.allclose(ours["score"], theirs["score"], rtol=0, atol=1e-12)
-    assert ours.drop_columns(["score"]).equals(theirs.drop_columns(["score"]))
+    assert set(ours["source"].to_pylist()) == {"web"}
+    assert ours.drop_columns(["score", "source"]).equals(theirs.drop_columns(["score"]))
 
 
 def test_an_unknown_column_is_refused_before_anything_runs(tmp_path: Path) -> None:

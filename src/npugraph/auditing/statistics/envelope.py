@@ -37,8 +37,8 @@ def most_wrong(
     >>> rng = np.random.default_rng(0)
     >>> wrong, true = rng.normal(0, 1, 500), rng.normal(9, 1, 9500)
     >>> stored = np.append(wrong, true)
-    >>> round(most_wrong(stored, {"plain": rng.normal(0, 1, 5000)}), 2)
-    0.06
+    >>> 0.05 < most_wrong(stored, {"plain": rng.normal(0, 1, 5000)}) < 0.06
+    True
     >>> most_wrong(stored, {"plausible": rng.normal(8, 1, 5000)}) > 0.3
     True
     """
