@@ -16,6 +16,8 @@ from npugraph.review.store import NewAnswer, Store
 _MEANING = {"true": 1, "false": 0, "unsure": -1, "wrong-relation": 0, "correct": 0}
 _WORD = {1: "true", 0: "false", -1: "unsure"}
 NEW = ("new_head", "new_relation", "new_tail")
+# How the keys of answers begin that were given in a file.
+FROM_FILE = "file/"
 
 
 @dataclass(frozen=True)
@@ -32,32 +34,67 @@ def import_answers(
 ) -> Imported:
     """Add the answers of a file to a store; what is in it already is not added again.
 
+    A fact that the file calls random is none that the desk drew, so that it does not count for the
+    desk's share of wrong facts before the desk's own order comes to it.
+
     Args:
         store: of the audit.
         material: the audit, which knows which facts are stored and which proposed.
         path: a file as read_answers takes it, with or without the columns of an exported one.
         reviewer: who gave the answers of rows that do not say so.
     """
-    fresh: list[NewAnswer] = []
-    known = unanswered = 0
+    held: dict[_Pair, NewAnswer] = {_pair(row): row for row in store.current()}
+    drawn = {row.fact for row in held.values() if row.drawn == "random"}
+    rows, unanswered = [], 0
     for place, row in answer_fields(path):
-        if not row["answer"]:
+        if row["answer"]:
+            rows.append(_answer(place, row, material, reviewer))
+        else:
             unanswered += 1
+    last = {_pair(new): new for new in rows}
+    done = {pair for pair, new in last.items() if _same(held.get(pair), new)}
+    fresh: dict[str, NewAnswer] = {}
+    for new in rows:
+        pair = _pair(new)
+        key = None if pair in done else _free_key(store, fresh, new, held.get(pair))
+        if key is None:
             continue
-        new = _answer(place, row, material, reviewer)
-        found = store.find(new.key)
-        if found is not None and _same(found, new):
-            known += 1
-            continue
-        if found is not None:
-            # Somebody thought again in the spreadsheet: that is one more answer.
-            new = replace(new, key=_key(new))
-            if store.find(new.key) is not None:
-                known += 1
-                continue
-        fresh.append(new)
-    store.add_all(fresh)
-    return Imported(len(fresh), known, unanswered)
+        # A fact that the desk drew stays drawn; how a file drew facts is not the desk's order.
+        how = "random" if new.fact in drawn else "chosen"
+        fresh[key] = held[pair] = replace(new, key=key, drawn=how)
+    store.add_all(list(fresh.values()))
+    return Imported(len(fresh), len(rows) - len(fresh), unanswered)
+
+
+_Pair = tuple[str, tuple[str, str, str]]
+
+
+def _pair(one: NewAnswer) -> _Pair:
+    return one.reviewer, one.fact
+
+
+def _free_key(
+    store: Store, fresh: Mapping[str, NewAnswer], new: NewAnswer, held: NewAnswer | None
+) -> str | None:
+    """Return a key under which an answer can be kept; None where it is known already.
+
+    Args:
+        store: of the audit.
+        fresh: answers that will be kept, by their keys.
+        new: the answer.
+        held: what the reviewer says of the fact so far.
+    """
+    if _same(held, new):
+        return None
+    found = store.find(new.key)
+    if _same(found, new) and not (held is not None and held.key.startswith(FROM_FILE)):
+        # An old file: at the desk the reviewer has thought again, or taken it back.
+        return None
+    if found is None and new.key not in fresh:
+        return new.key
+    # Somebody thought again in the spreadsheet: that is one more answer.
+    key = _key(new, "" if held is None else held.key)
+    return None if key in fresh or store.find(key) is not None else key
 
 
 def _answer(
@@ -85,8 +122,6 @@ def _answer(
             new_tail=row["new_tail"] or None,
             confidence=_number(row["confidence"], "confidence", place),
             probability=_number(row["probability"], "probability", place),
-            drawn=row["drawn"].lower() or "chosen",
-            chance=_number(row["chance"], "chance", place),
             note=row["note"],
         )
     except DataError as error:
@@ -118,13 +153,16 @@ def _number(text: str, name: str, place: str) -> float | None:
         raise DataError(f"{place}: the {name} {text!r} is not a number.") from None
 
 
-def _same(one: NewAnswer, other: NewAnswer) -> bool:
+def _same(one: NewAnswer | None, other: NewAnswer) -> bool:
     names = ("head", "relation", "tail", "answer", "reviewer", *NEW, "confidence", "note")
-    return all((getattr(one, name) or None) == (getattr(other, name) or None) for name in names)
+    return one is not None and all(
+        (getattr(one, name) or None) == (getattr(other, name) or None) for name in names
+    )
 
 
-def _key(new: NewAnswer) -> str:
-    """Return a key that the same answer always gets, so that a file may be read twice."""
+def _key(new: NewAnswer, after: str = "") -> str:
+    """Return a key that the same answer after the same one always gets: a file is read twice."""
     said = (new.head, new.relation, new.tail, new.answer, new.reviewer)
     more = (*(getattr(new, name) or "" for name in NEW), str(new.confidence), new.note)
-    return "file/" + str(uuid.uuid5(uuid.NAMESPACE_URL, "\x1f".join((*said, *more))))
+    text = "\x1f".join((*said, *more, *([after] if after else [])))
+    return FROM_FILE + str(uuid.uuid5(uuid.NAMESPACE_URL, text))

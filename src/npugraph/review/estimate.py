@@ -10,8 +10,8 @@ In estimate mode there are several such orders, one per stratum of similar score
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -31,7 +31,7 @@ from npugraph.errors import RunError
 from npugraph.review.material import Material
 from npugraph.review.queue import even_numbers
 from npugraph.review.records import LEVEL, Share
-from npugraph.review.store import Store
+from npugraph.review.store import Answer, Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,3 +166,38 @@ def frozen_seed(store: Store, material: Material, seed: int) -> int:
             "and estimate there."
         )
     return int(begun)
+
+
+def begun_draw(store: Store, material: Material) -> Draw | None:
+    """Return the draw that a desk has begun in a store, without a desk; None where none did.
+
+    Raises:
+        RunError: an estimate was begun with another audit.
+    """
+    seed = store.begun("seed")
+    if seed is None:
+        return None
+    if store.begun("estimate") is None:
+        return Draw.of(material, int(seed))
+    return Draw.of(material, frozen_seed(store, material, int(seed)), by_strata=True)
+
+
+def as_drawn(rows: Sequence[Answer], draw: Draw, material: Material) -> list[Answer]:
+    """Mark answers by how their facts were drawn, with the chance where that differed.
+
+    A fact that the order has come to is marked as random, however it was answered.
+
+    Args:
+        rows: all answers that hold.
+        draw: the orders that the desk follows.
+        material: the audit.
+    """
+    numbers = np.array([material.number(row.fact) for row in rows], dtype=np.int64)
+    drawn = np.array([row.drawn == "random" for row in rows], dtype=bool)
+    reached = draw.reached(numbers[drawn & (numbers >= 0)])
+    marked = []
+    for row, number in zip(rows, numbers.tolist(), strict=True):
+        chance = draw.chance(number, reached) if number >= 0 else 0.0
+        drawn_as = "chosen" if chance == 0 else "random"
+        marked.append(replace(row, drawn=drawn_as, chance=chance or None))
+    return marked

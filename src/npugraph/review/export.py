@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from npugraph.data.io import RDF, compress, split_suffixes
 from npugraph.data.io.iris import NAMES, is_iri
 from npugraph.data.io.rdf import parse_triples
-from npugraph.errors import SettingsError, nearest
+from npugraph.errors import RunError, SettingsError, nearest
 from npugraph.patching import Decision, Fact, Made, Source, make_patch, read_patch
 from npugraph.patching.formats.common import Statement, Text
 from npugraph.patching.formats.kgx import JUDGED, PROPOSED, kgx_files
@@ -22,7 +22,8 @@ from npugraph.patching.formats.spreadsheet import spreadsheet
 from npugraph.patching.formats.sql import sql_changes
 from npugraph.patching.inputs import find_sources
 from npugraph.review.decisions import decide, settled_true
-from npugraph.review.material import audit_record, read_probabilities, read_shown
+from npugraph.review.estimate import as_drawn, begun_draw
+from npugraph.review.material import Material, audit_record, read_probabilities, read_shown
 from npugraph.review.store import FILE, Answer, Store, answers_table
 from npugraph.settings import parse_value, setting
 
@@ -128,7 +129,7 @@ class Decided:
 def export(decided: Decided, format: str, settings: ExportSettings | None = None) -> Exported:
     """Return what was decided in one of the FORMATS; nothing is written."""
     check_format(format)
-    files, notes = FORMATS[format].write(decided, settings or ExportSettings())
+    files, notes = FORMATS[format](decided, settings or ExportSettings())
     if format == "answers":
         return Exported(files, {"answers": len(decided.answers)}, notes)
     return Exported(files, decided.made.patch.counts(), notes)
@@ -144,14 +145,6 @@ def check_format(format: str) -> None:
 Files = tuple[tuple[tuple[str, bytes], ...], tuple[str, ...]]
 
 
-@dataclass(frozen=True)
-class _Format:
-    """A format: what it is, and how it is made."""
-
-    help: str
-    write: Callable[[Decided, ExportSettings], Files]
-
-
 def _graph(decided: Decided, settings: ExportSettings) -> Files:
     pairs = zip(decided.sources, decided.made.contents, strict=True)
     files = ((s.path.name, compress(data, split_suffixes(s.path)[1])) for s, data in pairs)
@@ -163,11 +156,33 @@ def _patch(decided: Decided, settings: ExportSettings) -> Files:
 
 
 def _spreadsheet(decided: Decided, settings: ExportSettings) -> Files:
-    table = answers_table(decided.answers)
+    answers, notes = _as_drawn(decided)
+    table = answers_table(answers)
     rows = table.to_pylist()
-    keyed = [{**row, "key": one.key} for row, one in zip(rows, decided.answers, strict=True)]
+    keyed = [{**row, "key": one.key} for row, one in zip(rows, answers, strict=True)]
     data = spreadsheet(keyed, [*table.column_names, "key"])
-    return (("answers.csv", data),), ()
+    return (("answers.csv", data),), notes
+
+
+def _as_drawn(decided: Decided) -> tuple[Sequence[Answer], tuple[str, ...]]:
+    """Return the answers with how their facts were drawn, and notes."""
+    if not decided.answers:
+        return (), ()
+    with Store.open(decided.folder / FILE) as store:
+        if store.begun("seed") is None:
+            # Nobody has sat at the desk: they are as a program has put them there.
+            return decided.answers, ()
+        material = Material.open(decided.folder)
+        try:
+            draw = begun_draw(store, material)
+        except RunError:
+            note = (
+                "The estimate was begun before this audit was made, so that nobody can tell with "
+                "what chance its facts were drawn; all answers are marked as chosen."
+            )
+            chosen = [replace(one, drawn="chosen", chance=None) for one in decided.answers]
+            return chosen, (note,)
+    return decided.answers if draw is None else as_drawn(decided.answers, draw, material), ()
 
 
 def _rdf12(decided: Decided, settings: ExportSettings) -> Files:
@@ -205,9 +220,8 @@ def _statements(decided: Decided) -> Iterator[Statement]:
         chance = decided.probability.get(fact, gone.get(fact))
         if chance is not None:
             yield Statement(fact, chance)
-    words = {None: "unsure", True: "false", False: "true"}
     for one in decided.answers:
-        said = Statement(Fact(*one.fact), one.probability, words[one.wrong], one.reviewer)
+        said = Statement(Fact(*one.fact), one.probability, one.verdict, one.reviewer)
         yield replace(said, time=one.time, confidence=one.confidence, note=one.note)
 
 
@@ -241,16 +255,16 @@ def _text(name: str, made: Text) -> Files:
     return ((name, made.text.encode()),), made.notes
 
 
-FORMATS = {
-    "graph": _Format("the cleaned graph in the input's own format", _graph),
-    "patch": _Format("for npugraph apply and revert", _patch),
-    "answers": _Format("CSV for a spreadsheet", _spreadsheet),
-    "rdf12": _Format("Turtle; probability, reviewer and time on reifiers of RDF 1.2", _rdf12),
-    "rdf-reified": _Format("the same with plain reification", _reified),
-    "sparql": _Format("SPARQL UPDATE", _sparql),
-    "kgx": _Format("KGX, nodes.tsv and edges.tsv", _kgx),
-    "quickstatements": _Format("for Wikidata", _quickstatements),
-    "sql": _Format("changes of a table of facts", _sql),
+FORMATS: dict[str, Callable[[Decided, ExportSettings], Files]] = {
+    "graph": _graph,
+    "patch": _patch,
+    "answers": _spreadsheet,
+    "rdf12": _rdf12,
+    "rdf-reified": _reified,
+    "sparql": _sparql,
+    "kgx": _kgx,
+    "quickstatements": _quickstatements,
+    "sql": _sql,
 }
 
 

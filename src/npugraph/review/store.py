@@ -104,13 +104,18 @@ class NewAnswer:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise DataError(f"The {name} {value} of an answer must lie between 0 and 1.")
-        fact = (self.head, self.relation, self.tail)
+        fact = self.fact
         new = (self.new_head, self.new_relation, self.new_tail)
         changed = tuple(b if b else a for a, b in zip(fact, new, strict=True))
         if self.answer == "correct" and changed == fact:
             raise DataError("The answer 'correct' needs the fact that is right instead.")
         if any(new) and self.answer not in ("correct", "wrong-relation"):
             raise DataError(f"The answer {self.answer!r} has no other fact beside it.")
+
+    @property
+    def fact(self) -> tuple[str, str, str]:
+        """The names of the fact."""
+        return self.head, self.relation, self.tail
 
 
 @dataclass(frozen=True)
@@ -127,9 +132,9 @@ class Answer(NewAnswer):
         return None if self.answer == "unsure" else self.answer in WRONG_WORDS
 
     @property
-    def fact(self) -> tuple[str, str, str]:
-        """The names of the fact."""
-        return self.head, self.relation, self.tail
+    def verdict(self) -> str:
+        """What an answer says of the fact as it stands: true, false or unsure."""
+        return "false" if self.answer in WRONG_WORDS else self.answer
 
 
 _GIVEN = tuple(field.name for field in dataclasses.fields(NewAnswer))
@@ -346,12 +351,11 @@ def current(rows: Iterable[Answer]) -> list[Answer]:
 
 def answers_table(rows: Sequence[Answer]) -> pa.Table:
     """Return answers as a table: ``answer`` is true, false or unsure, ``said`` the word itself."""
-    said = {None: "unsure", True: "false", False: "true"}
     columns: dict[str, pa.Array] = {
         name: pa.array([getattr(row, name) for row in rows], pa.string())
         for name in ("head", "relation", "tail")
     }
-    columns["answer"] = pa.array([said[row.wrong] for row in rows], pa.string())
+    columns["answer"] = pa.array([row.verdict for row in rows], pa.string())
     columns["said"] = pa.array([row.answer for row in rows], pa.string())
     kinds = {"confidence": pa.float64(), "probability": pa.float64(), "chance": pa.float64()}
     names = ("new_head", "new_relation", "new_tail", "confidence", "probability", "drawn")
