@@ -199,6 +199,12 @@ def test_a_folder_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     npugraph("export", "audit", "--format", "patch", "--out", "p.json")
     assert "give the folder that holds them" in refusal("apply", "p.json", "graph/train.tsv")
     npugraph("apply", "p.json", "graph", "--out", "applied")
+    held = {path: path.read_bytes() for path in Path("applied").iterdir()}
+    for words in (("apply", "p.json", "graph"), ("revert", "p.json", "applied")):
+        out = Path("applied" if words[0] == "apply" else "graph")
+        assert f"{out / 'train.tsv'} is there already" in refusal(*words, "--out", out)
+    assert {path: path.read_bytes() for path in Path("applied").iterdir()} == held
+    npugraph("apply", "p.json", "graph", "--out", "applied", "--overwrite")
     # Broken off between two files: the same command does the rest.
     before = (Path("graph") / "test.tsv").read_bytes()
     after = (Path("applied") / "test.tsv").read_bytes()

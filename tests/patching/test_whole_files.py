@@ -25,6 +25,7 @@ from npugraph.patching import (
     revert_patch,
     write_outcomes,
 )
+from npugraph.patching.rows import digest_of
 from patch_samples import expected, facts_in, source
 
 X = "http://x.org/"
@@ -60,7 +61,8 @@ def turtle(path: Path) -> list[Decision]:
 
 def parquet(path: Path) -> list[Decision]:
     table = pa.table(COLUMNS).replace_schema_metadata({"made by": "hand"})
-    pyarrow.parquet.write_table(table, path, compression="zstd")
+    kind = "none" if path.name == "plain.parquet" else "zstd"
+    pyarrow.parquet.write_table(table, path, compression=kind)
     paris = Fact("Paris", "capital", "Spain")
     return [
         Decision("replace", paris, paris._replace(tail="France")),
@@ -78,6 +80,7 @@ MAKERS = {
     "facts.ttl": turtle,
     "facts.ttl.zst": turtle,
     "facts.parquet": parquet,
+    "plain.parquet": parquet,
     "facts.tsv.gz": text,
     "facts.tsv.zst": text,
 }
@@ -159,6 +162,25 @@ def test_relative_names_of_turtle_stay_relative(tmp_path: Path) -> None:
     assert facts_in(new) == [Fact(f"{base}#c", f"{base}#r", f"{base}#d")]
 
 
+@pytest.mark.parametrize("change", ["remove", "add"])
+def test_a_patch_of_relative_names_does_not_fit_elsewhere(tmp_path: Path, change: str) -> None:
+    path, other = tmp_path / "a" / "facts.ttl", tmp_path / "b" / "facts.ttl"
+    for place in (path, other):
+        place.parent.mkdir()
+        place.write_text("<#a> <#r> <#b> . <#c> <#r> <#d> .", encoding="utf-8")
+    base = path.resolve().as_uri()
+    tail = "b" if change == "remove" else "d"
+    fact = Fact(f"{base}#a", f"{base}#r", f"{base}#{tail}")
+    decision = Decision("remove", fact) if change == "remove" else Decision("add", fact)
+    patch = make_patch([source(path)], [decision], "x").patch
+    with pytest.raises(DataError, match="relative IRIs, which depend on its place"):
+        apply_patch(patch, other)
+    write_outcomes(apply_patch(patch, path), path, other)
+    (other.parent / f"facts.ttl.{patch.files[0].before[:8]}.original").unlink()
+    with pytest.raises(DataError, match="relative IRIs, which depend on its place"):
+        revert_patch(patch, other)
+
+
 def test_parquet_keeps_columns_types_and_order(tmp_path: Path) -> None:
     path, new = tmp_path / "facts.parquet", tmp_path / "new.parquet"
     patch, _, _ = made(path)
@@ -179,6 +201,45 @@ def test_parquet_keeps_columns_types_and_order(tmp_path: Path) -> None:
     back = pyarrow.parquet.read_table(pa.BufferReader(undone.content))
     assert back.schema.equals(old.schema, check_metadata=True)
     assert back.to_pylist() == old.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"confidence": pa.array([0.5, 0.25, 0.75, 0.125], pa.float32())},
+        {"id": pa.array([1, 2, 4, None], pa.int64())},
+        {"by": pa.array(["Ada"] * 4)},
+        {"seen at": pa.array([1, 2, 3, 4], pa.timestamp("ns"))},
+    ],
+)
+def test_work_in_other_columns_of_parquet_is_not_taken_back(
+    tmp_path: Path, change: dict[str, pa.Array]
+) -> None:
+    path = tmp_path / "facts.parquet"
+    patch, _, _ = made(path)
+    write_outcomes(apply_patch(patch, path), path, None)
+    table = pyarrow.parquet.read_table(path)
+    # Another writer alone does not matter.
+    pyarrow.parquet.write_table(table, path, compression="gzip", row_group_size=2)
+    assert revert_patch(patch, path)[0].exact
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    pyarrow.parquet.write_table(pa.table(columns | change), path)
+    for _ in range(2):
+        with pytest.raises(DataError, match="is not the file that the patch makes"):
+            revert_patch(patch, path)
+        # With the kept copy and without it.
+        for copy in tmp_path.glob("*.original"):
+            copy.unlink()
+
+
+def test_times_of_parquet_count_to_the_nanosecond() -> None:
+    digests = set()
+    for number, kind in ((1, "ns"), (2, "ns"), (1, "us")):
+        sink = pa.BufferOutputStream()
+        times = pa.array([number, None], pa.time64(kind))
+        pyarrow.parquet.write_table(pa.table({"at": times}), sink)
+        digests.add(digest_of(bytes(sink.getvalue())))
+    assert len(digests) == 3
 
 
 def test_a_parquet_column_that_cannot_hold_a_name_is_named(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ def apply(
     """
     from npugraph.patching import apply_patch, read_patch
 
-    _check_target(facts, out, in_place, overwrite, as_json)
     read = read_patch(patch)
+    _check_target(read, facts, out, in_place, overwrite, as_json)
     _finish("apply", patch, read, apply_patch(read, facts), facts, out, in_place, as_json)
 
 
@@ -180,8 +180,8 @@ def revert(
     """
     from npugraph.patching import read_patch, revert_patch
 
-    _check_target(facts, out, in_place, overwrite, as_json)
     read = read_patch(patch)
+    _check_target(read, facts, out, in_place, overwrite, as_json)
     done = revert_patch(read, facts)
     for one in done:
         if not one.exact:
@@ -194,9 +194,9 @@ def revert(
 
 
 def _check_target(
-    facts: Path, out: Path | None, in_place: bool, overwrite: bool, as_json: bool
+    patch: Patch, facts: Path, out: Path | None, in_place: bool, overwrite: bool, as_json: bool
 ) -> None:
-    """Refuse a place to write before anything is read."""
+    """Refuse a place to write before any facts are read."""
     from npugraph.errors import SettingsError
 
     if in_place and out is not None:
@@ -205,6 +205,10 @@ def _check_target(
         _need_place(out, as_json)
     if out is not None and facts.is_dir():
         check_folder(out)
+        for place in (out / file.name for file in patch.files):
+            # The folder may still have to be made.
+            if place.exists():
+                check_file(place, overwrite)
     elif out is not None:
         check_file(out, overwrite)
 
@@ -227,12 +231,10 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Write or print changed files, and say what was done."""
-    from npugraph.data.io import compress, split_suffixes
     from npugraph.patching import write_outcomes
 
-    files = tuple(
-        (one.source.name, compress(one.content, split_suffixes(one.source)[1])) for one in done
-    )
+    # What is compressed is never printed.
+    files = tuple((one.source.name, one.content) for one in done)
     written = write_outcomes(done, facts, out) if out is not None or in_place else []
     result: dict[str, Any] = {"patch": str(path), "facts": str(facts), **patch.counts()}
     result |= {

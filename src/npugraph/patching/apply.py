@@ -191,7 +191,7 @@ def _facts_digest(file: FilePatch, path: Path, data: bytes) -> str | None:
     try:
         if split_suffixes(Path(file.name))[0] == ".ttl":
             return TurtleFile.of(data, path).digest()
-        return digest_of(path, data, file.read_options)
+        return digest_of(data)
     except (DataError, ValueError, OSError):
         return None
 
@@ -202,11 +202,20 @@ def _exchanged(file: FilePatch, path: Path, data: bytes, forwards: bool) -> byte
     suffix = split_suffixes(Path(file.name))[0]
     if suffix == ".ttl":
         texts = [entry.text for entry in out], [entry.text for entry in into]
-        return exchange_triples(path, data, *texts)
-    if suffix == ".parquet":
+        new = exchange_triples(path, data, *texts)
+    elif suffix == ".parquet":
         rows = (file.inserted_rows if forwards else file.removed_rows) or ""
-        return exchange_rows(data, out, into, rows, str(path))
-    new = exchange(data, out, into, str(path))
-    if hashlib.sha256(new).hexdigest() != (file.after if forwards else file.before):
-        raise DataError(f"{path}: the patch is damaged; nothing was written.")
+        new = exchange_rows(data, out, into, rows, str(path))
+    else:
+        new = exchange(data, out, into, str(path))
+    sha256, facts = file.before, file.facts_before
+    if forwards:
+        sha256, facts = file.after, file.facts_after
+    if not _is(file, path, new, sha256, facts):
+        place = (
+            " or was made where the file lay elsewhere, and the file has relative IRIs, which "
+            "depend on its place; give it where it was audited, or audit it with an @base"
+        )
+        why = place if suffix == ".ttl" else ""
+        raise DataError(f"{path}: the patch is damaged{why}; nothing was written.")
     return new

@@ -89,8 +89,9 @@ class FilePatch:
         before: SHA-256 of its uncompressed bytes; ``after``: of the changed ones.
         removed: lines that go, by their numbers in the file as it was.
         inserted: lines that come, by their numbers in the changed file.
-        facts_before: SHA-256 of its facts where the bytes depend on the library that writes them
-            (Turtle, Parquet); None for lines. ``facts_after``: of the changed ones.
+        facts_before: SHA-256 of what it holds where the bytes depend on the library that writes
+            them (Turtle: its triples; Parquet: all columns, types and rows); None for lines.
+            ``facts_after``: of the changed file.
         removed_rows: the rows of a Parquet file that go, all columns, as an Arrow stream in
             base64; ``inserted_rows``: those that come.
     """
@@ -105,11 +106,6 @@ class FilePatch:
     facts_after: str | None = None
     removed_rows: str | None = None
     inserted_rows: str | None = None
-
-    @property
-    def read_options(self) -> ReadOptions:
-        """How the file is read."""
-        return options_of(self.options)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 
 from npugraph.data.io import ReadOptions
@@ -25,7 +24,7 @@ ADDED = {"confidence": 1.0, "label": 1}
 
 @dataclass(frozen=True)
 class RowEdit:
-    """A changed Parquet file: the file, its rows that went and that came, digests of its facts."""
+    """A changed Parquet file: the file, its rows that went and that came, digests of all rows."""
 
     file: Edited
     removed_rows: str
@@ -55,7 +54,7 @@ def edit_rows(path: Path, data: bytes, options: ReadOptions, edits: Edits) -> Ro
         _entries(out, changed, roles),
         _entries(into, numbers, roles),
     )
-    digests = facts_digest(old, roles), facts_digest(new, roles)
+    digests = digest_of(data), digest_of(written)
     return RowEdit(file, _packed(out), _packed(into), *digests)
 
 
@@ -82,19 +81,26 @@ def column_roles(path: Path, data: bytes, options: ReadOptions) -> dict[str, str
     }
 
 
-def digest_of(path: Path, data: bytes, options: ReadOptions) -> str:
-    """Return the SHA-256 of the facts of a file, in their order."""
-    return facts_digest(_read(data), column_roles(path, data, options))
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of what a file holds: all columns, their types, the rows in their order.
 
-
-def facts_digest(table: pa.Table, roles: Mapping[str, str]) -> str:
-    """Return the SHA-256 of the facts of a table, in their order."""
-    fields = [table[roles[name]].cast(pa.string()) for name in Fact._fields]
-    lines = pc.binary_join_element_wise(*fields, "\x1f")
+    It does not depend on how the file is compressed, or cut into groups of rows.
+    """
+    table = _read(data)
     found = hashlib.sha256()
-    for text in lines.to_pylist():
-        found.update(text.encode() + b"\x1e")
+    for field, column in zip(table.schema, table.columns, strict=True):
+        found.update(repr((field.name, str(field.type), field.nullable)).encode())
+        for chunk in column.chunks:
+            for value in _plain(chunk).to_pylist():
+                found.update(repr(value).encode("utf-8", "surrogatepass") + b"\x1e")
     return found.hexdigest()
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Return times as the numbers they are kept as: Python has no nanoseconds."""
+    if not pa.types.is_temporal(values.type):
+        return values
+    return values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
 
 
 def _read(data: bytes) -> pa.Table:
@@ -105,6 +111,8 @@ def _write(table: pa.Table, like: bytes) -> bytes:
     """Write a table with the compression of another file."""
     about = pyarrow.parquet.ParquetFile(pa.BufferReader(like)).metadata
     kind = about.row_group(0).column(0).compression if about.num_row_groups else "SNAPPY"
+    # The writer has another word for it than the reader.
+    kind = "NONE" if kind == "UNCOMPRESSED" else kind
     sink = pa.BufferOutputStream()
     pyarrow.parquet.write_table(table, sink, compression=kind)
     return bytes(sink.getvalue())

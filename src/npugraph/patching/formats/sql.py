@@ -24,8 +24,8 @@ def sql_changes(
         decisions: what was decided.
         table: the name of the table; a dot stands between a schema and a table.
         columns: those of head, relation and tail.
-        dialect: standard SQL (PostgreSQL, SQLite, DuckDB, Oracle, ...), or MySQL and MariaDB, where
-            a backslash in a text must be doubled.
+        dialect: standard SQL (PostgreSQL, SQLite, DuckDB, ...), or MySQL and MariaDB, where a
+            backslash in a text must be doubled.
 
     >>> print(sql_changes([Decision("remove", Fact("O'Hara", "r", "b"))]).text, end="")
     BEGIN;
