@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from npugraph.data.answers import read_answers
 from npugraph.data.io import write_table
 from npugraph.errors import DataError, RunError
 from npugraph.review import AnswerIn, Desk, Filters
+from npugraph.review import desk as desk_module
 from review_samples import Sample, sample_audit
 
 
@@ -273,3 +276,85 @@ def test_what_was_known_before_is_not_served(tmp_path: Path) -> None:
     assert sorted(done) == list(range(2, 60))
     assert share is not None
     assert share.low == pytest.approx(share.high), "What is known counts as answered."
+
+
+def test_learning_that_fails_is_told_and_tried_again(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Desk.open(sample.folder, {"learn_every": 20}) as desk:
+        right = desk._learner.learn
+
+        def fail(*_: Any) -> None:
+            raise ValueError("no such luck")
+
+        monkeypatch.setattr(desk._learner, "learn", fail)
+        with caplog.at_level(logging.ERROR):
+            judge(desk, sample, "ann", 20)
+            desk.settle()
+        assert "could not learn from 20 answers" in caplog.text
+        assert "no such luck" in caplog.text
+        assert desk.progress("ann").learned == 0
+        monkeypatch.setattr(desk._learner, "learn", right)
+        judge(desk, sample, "ann", 20, start=20)
+        desk.settle()
+        assert desk.progress("ann").learned > 20
+
+
+def test_only_a_thread_that_was_started_is_waited_for(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Desk.open(sample.folder, {"learn_every": 1}) as desk:
+        waited: list[object] = []
+
+        class Slow(desk_module.threading.Thread):
+            def start(self) -> None:
+                waited.append(desk._learning)
+                super().start()
+
+        monkeypatch.setattr(desk_module.threading, "Thread", Slow)
+        judge(desk, sample, "ann", 1)
+        desk.settle()
+    assert waited == [None]
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_what_another_desk_adds_in_between_is_counted(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch, bulk: bool
+) -> None:
+    with Desk.open(sample.folder) as mine, Desk.open(sample.folder) as other:
+        name = "add_all" if bulk else "add"
+        add = getattr(mine.store, name)
+
+        def slow(new: Any) -> Any:
+            other.answer("bob", 8, AnswerIn("b", "false"))
+            return add(new)
+
+        monkeypatch.setattr(mine.store, name, slow)
+        if bulk:
+            head = mine.material.names(0)[0]
+            filters = Filters(entity=head, relation="lives in")
+            assert mine.answer_all("ann", filters, AnswerIn("a", "true")).numbers == (0,)
+        else:
+            assert mine.answer("ann", 0, AnswerIn("a", "true")).numbers == (0,)
+        assert mine.progress("ann").answered == 2
+        assert mine.card(8, "ann").state == "wrong"
+
+
+def test_a_bulk_key_that_is_taken_is_refused_and_nothing_is_kept(sample: Sample) -> None:
+    filters = Filters(relation="knows", kind="missing")
+    with Desk.open(sample.folder) as desk:
+        count = len(desk.answer_all("ann", filters, AnswerIn("b", "true")).answers)
+        assert desk.answer_all("ann", filters, AnswerIn("b", "true")).repeated
+        for who, word in (("bob", "true"), ("ann", "false")):
+            with pytest.raises(DataError, match="belongs to another answer"):
+                desk.answer_all(who, filters, AnswerIn("b", word))
+        desk.answer("eve", 0, AnswerIn("c/3", "true"))
+        with pytest.raises(DataError, match="'c/3' belongs to another answer"):
+            desk.answer_all("bob", filters, AnswerIn("c", "true"))
+        assert desk.progress("bob").mine == 0
+        # An undo has keys of its own, and they belong to a reviewer as well.
+        assert desk.undo("ann", "u") is not None
+        assert len(desk.answer_all("bob", filters, AnswerIn("u", "true")).answers) == count
+        with pytest.raises(DataError, match="belongs to another answer"):
+            desk.undo("eve", "u")
+        assert desk.progress("eve").mine == 1

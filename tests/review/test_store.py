@@ -28,7 +28,9 @@ def test_an_answer_is_there_when_the_file_is_opened_again(tmp_path: Path) -> Non
 def test_a_key_is_kept_once(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.sqlite") as store:
         first = store.add(new("k"))
-        assert store.add(new("k", "false")) == first
+        assert store.add(new("k")) == first
+        with pytest.raises(DataError, match="belongs to another answer"):
+            store.add_all([new("l"), new("k", "false")])
         assert len(store.since()) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -36,10 +37,19 @@ from npugraph.review.records import (
 )
 from npugraph.review.serving import Serving
 from npugraph.review.showing import Showing, in_order
-from npugraph.review.store import FILE, Answer, NewAnswer, Store, answers_table
+from npugraph.review.store import (
+    FILE,
+    Answer,
+    NewAnswer,
+    Store,
+    answers_table,
+    check_same,
+    taken_key,
+)
 from npugraph.review.tally import KNOWN, Tally
 from npugraph.settings import as_settings
 
+log = logging.getLogger(__name__)
 # Facts of a page at most, and of a preview.
 MOST_ON_PAGE, PREVIEWED = 500, 10
 # Facts that one bulk answer may touch.
@@ -72,7 +82,8 @@ class Desk:
         self._showing = Showing(material, self._tally, self._selector, self._serving)
         self._evidence = Evidences(material)
         self._seen, self._skips = -1, 0
-        self._sync()
+        with self._lock:
+            self._sync()
 
     def _make_draw(self) -> Draw:
         # An estimate that was begun stays one: its facts were not drawn evenly.
@@ -109,16 +120,20 @@ class Desk:
         if version == self._seen:
             return
         self._seen = version
-        self._count(self.store.since(self._tally.last))
+        self._count()
         for place, reviewer, fact in self.store.skips(self._skips):
             self._skips = place
             self._tally.skip(reviewer, self.material.number(fact))
 
-    def _count(self, rows: Iterable[Answer]) -> tuple[int, ...]:
-        """Count rows of the store; return the numbers of their facts."""
-        numbers = tuple(self._tally.add(row) for row in rows)
+    def _count(self) -> None:
+        """Count all rows that are new in the store: another process may have added some, too."""
+        for row in self.store.since(self._tally.last):
+            self._tally.add(row)
         self._learn_when_due()
-        return numbers
+
+    def _numbers(self, rows: Iterable[Answer]) -> tuple[int, ...]:
+        """Return the numbers of the facts of answers."""
+        return tuple(self.material.number(row.fact) for row in rows)
 
     def answer(self, reviewer: str, number: int, given: AnswerIn) -> Saved:
         """Keep an answer; it is safe on the disk when this returns."""
@@ -128,9 +143,10 @@ class Desk:
             known = self.store.find(given.key)
             new = self._new(reviewer, number, given)
             if known is not None:
-                return self._repeated(known, new)
+                check_same(known, new)
+                return Saved((known,), (number,), repeated=True)
             saved = self.store.add(new)
-            self._count([saved])
+            self._count()
             self._serving.release(reviewer, number)
             return Saved((saved,), (number,))
 
@@ -158,15 +174,6 @@ class Desk:
             note=given.note,
         )
 
-    def _repeated(self, known: Answer, new: NewAnswer) -> Saved:
-        """Return what is kept under a key that was sent again."""
-        fact = (new.head, new.relation, new.tail)
-        if (known.reviewer, known.fact, known.answer) != (new.reviewer, fact, new.answer):
-            raise DataError(
-                f"The key {new.key!r} belongs to another answer; make a new one for every answer."
-            )
-        return Saved((known,), (self.material.number(known.fact),), repeated=True)
-
     def skip(self, reviewer: str, number: int) -> None:
         """Put a fact aside for this reviewer; others may still get it."""
         self._check(number)
@@ -186,12 +193,11 @@ class Desk:
         with self._lock:
             self._sync()
             undone = self.store.undo(reviewer, key)
-            self._count(self.store.since(self._tally.last))
+            self._count()
             if not undone:
                 return None
             self._serving.release(reviewer)
-            numbers = tuple(self.material.number(row.fact) for row in undone)
-            return Saved(tuple(undone), numbers)
+            return Saved(tuple(undone), self._numbers(undone))
 
     def preview(self, reviewer: str, filters: Filters) -> Preview:
         """Tell what answering all facts of some filters would touch."""
@@ -221,8 +227,9 @@ class Desk:
             self._sync()
             known = self.store.batch(reviewer, given.key)
             if known:
-                numbers = tuple(self.material.number(row.fact) for row in known)
-                return Saved(tuple(known), numbers, repeated=True)
+                if known[0].answer != given.answer:
+                    raise taken_key(given.key)
+                return Saved(tuple(known), self._numbers(known), repeated=True)
             rows, _ = self._in_bulk(reviewer, filters)
             if count is not None and count != len(rows):
                 raise DataError(
@@ -239,7 +246,8 @@ class Desk:
                 one = self._new(reviewer, number, replace(given, key=f"{given.key}/{place}"))
                 new.append(replace(one, batch=given.key))
             saved = self.store.add_all(new)
-            return Saved(tuple(saved), self._count(saved))
+            self._count()
+            return Saved(tuple(saved), self._numbers(saved))
 
     def _in_bulk(self, reviewer: str, filters: Filters) -> tuple[Ints, int]:
         """Return the facts that a bulk answer would touch, and how many it would leave."""
@@ -252,6 +260,7 @@ class Desk:
     # Learning.
 
     def _learn_when_due(self) -> None:
+        """Begin to learn, if enough was answered since; to be called with the lock held."""
         every = self.settings.learn_every
         if self._learning is not None or self._tally.sure // every == self._learned_at // every:
             return
@@ -260,23 +269,33 @@ class Desk:
         # In estimate mode facts are chosen by what is in the formula: as good as random.
         random = np.isin(rows, self._draw.come_to(self._tally.drawn_facts()))
         said = self._tally.said(rows)
-        self._learning = threading.Thread(
-            target=self._learn, args=(rows, said == 1, random), daemon=True
-        )
-        self._learning.start()
+        learning = threading.Thread(target=self._learn, args=(rows, said == 1, random), daemon=True)
+        # Only a thread that was started can be waited for; it needs the lock to end.
+        learning.start()
+        self._learning = learning
 
     def _learn(self, rows: Ints, wrong: Ints, random: Ints) -> None:
-        judged = self._learner.learn(rows, wrong.astype(bool), random.astype(bool))
-        # The order is made here, so that no page waits for it.
-        judged.order(self.settings.order)
-        with self._lock:
-            self._judged = judged
-            self._learning = None
-            self._learn_when_due()
+        judged = None
+        try:
+            judged = self._learner.learn(rows, wrong.astype(bool), random.astype(bool))
+            # The order is made here, so that no page waits for it.
+            judged.order(self.settings.order)
+        except Exception:
+            # The review goes on with what was thought before, and learns when it is due again.
+            log.exception("The desk could not learn from %d answers.", len(rows))
+        finally:
+            with self._lock:
+                self._judged = judged or self._judged
+                self._learning = None
+                self._learn_when_due()
 
     def settle(self) -> None:
         """Wait until what was due to be learned is learned."""
-        while (learning := self._learning) is not None:
+        while True:
+            with self._lock:
+                learning = self._learning
+            if learning is None:
+                return
             learning.join()
 
     @property

@@ -226,14 +226,16 @@ class Store:
         return self.add_all([new])[0]
 
     def add_all(self, new: Sequence[NewAnswer]) -> list[Answer]:
-        """Keep all of some answers, or none of them."""
+        """Keep all of some answers, or none: where a key belongs to another answer, it refuses."""
         with self._lock, _sentences(self.path), self._transaction():
             return [self._insert(one, None) for one in new]
 
     def _insert(self, new: NewAnswer, undoes: int | None) -> Answer:
         values = [getattr(new, name) for name in _GIVEN]
         self._connection.execute(_INSERT, (*values, _now(), undoes))
-        return self._rows("WHERE key = ?", (new.key,))[0]
+        kept = self._rows("WHERE key = ?", (new.key,))[0]
+        check_same(kept, new)
+        return kept
 
     def undo(self, reviewer: str, key: str) -> list[Answer]:
         """Take back what a reviewer said last: one answer, or all that were given at once.
@@ -243,7 +245,8 @@ class Store:
             heeded before.
         """
         with self._lock, _sentences(self.path), self._transaction():
-            if self._rows("WHERE key = ?", (f"{key}/0",)):
+            # Bulk answers have such keys, too: an undo has others.
+            if self._rows("WHERE key = ? AND reviewer = ?", (f"undo/{key}/0", reviewer)):
                 return []
             # What a row undoes, and the undoing row itself, are both done with.
             last = self._rows(
@@ -257,7 +260,7 @@ class Store:
                 )
             for place, one in enumerate(last):
                 given = {name: getattr(one, name) for name in _GIVEN}
-                self._insert(NewAnswer(**{**given, "key": f"{key}/{place}"}), one.id)
+                self._insert(NewAnswer(**{**given, "key": f"undo/{key}/{place}"}), one.id)
             return last
 
     def skip(self, reviewer: str, fact: tuple[str, str, str]) -> None:
@@ -337,6 +340,18 @@ class Store:
     def table(self) -> pa.Table:
         """Return what holds as a table that ``npugraph audit --answers`` takes."""
         return answers_table(self.current())
+
+
+def check_same(kept: Answer, new: NewAnswer) -> None:
+    """Refuse a new answer whose key is that of another one which is kept."""
+    names = ("reviewer", "head", "relation", "tail", "answer", "batch")
+    if any(getattr(kept, name) != getattr(new, name) for name in names):
+        raise taken_key(new.key)
+
+
+def taken_key(key: str) -> DataError:
+    """Return the error of a key that is used twice."""
+    return DataError(f"The key {key!r} belongs to another answer; make a new one for every answer.")
 
 
 def current(rows: Iterable[Answer]) -> list[Answer]:

@@ -171,6 +171,8 @@ def test_answers_are_paged(desk_client: TestClient) -> None:
         if not cursor:
             break
     assert seen == [f"k{number}" for number in range(7)]
+    whole = desk_client.get("/v1/answers", params={"size": 7}).json()
+    assert (len(whole["answers"]), whole["next_cursor"]) == (7, "")
 
 
 def test_many_are_answered_as_the_preview_said(desk_client: TestClient) -> None:

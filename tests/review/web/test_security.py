@@ -322,6 +322,26 @@ def test_who_has_no_token_is_refused_before_a_body_is_read() -> None:
     assert bare(request("/v1/echo"))["status"] == 401
 
 
+def test_half_a_form_of_who_went_away_is_not_answered() -> None:
+    messages = [
+        {"type": "http.request", "body": b"answer=true", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    bearer = (b"authorization", BEARER["Authorization"].encode())
+    asked = request("/v1/echo")
+    asked["headers"].append(bearer)
+    asyncio.run(made()(asked, receive, send))
+    assert not sent
+
+
 def test_a_web_socket_is_closed() -> None:
     assert bare({"type": "websocket"}) == {"type": "websocket.close", "code": 1008}
 

@@ -89,9 +89,10 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     @router.get("/answers", response_model=mirrored(AnswerPage), tags=["answers"])
     def answers(asked: Annotated[ask.AnswersIn, Query()]) -> BaseModel:
         """Return the answers that hold, oldest first, of one reviewer or of all."""
-        found = desk.answers(asked.reviewer, int(asked.cursor or 0), asked.size)
-        after = str(found[-1].id) if len(found) == asked.size else ""
-        return as_model(AnswerPage(found, after))
+        # One more than asked for tells whether another page follows.
+        found = desk.answers(asked.reviewer, int(asked.cursor or 0), asked.size + 1)
+        page = found[: asked.size]
+        return as_model(AnswerPage(page, str(page[-1].id) if len(found) > len(page) else ""))
 
     @router.post("/answers", response_model=mirrored(Saved), responses=SAVING, tags=["answers"])
     def answer(asked: ask.OneAnswerIn) -> BaseModel:
@@ -104,7 +105,8 @@ def _add_answers(router: APIRouter, desk: Desk) -> None:
     )
     def undo(asked: ask.UndoIn) -> BaseModel:
         """Take back what a reviewer said last; after a bulk answer, all of it."""
-        return as_model(Undone(desk.undo(asked.reviewer, asked.key)))
+        with _conflicts():
+            return as_model(Undone(desk.undo(asked.reviewer, asked.key)))
 
     @router.post("/answers/skip", status_code=204, responses=SAVING, tags=["answers"])
     def skip(asked: ask.SkipIn) -> None:

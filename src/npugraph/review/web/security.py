@@ -153,6 +153,8 @@ class Guard:
             refusal = self._without_token(headers, scope["method"])
         if refusal is None:
             body = await self._body(headers, receive)
+            if body is None:
+                return
             if isinstance(body, bytes):
                 await self.app(scope, _replayed(body, receive), send)
                 return
@@ -205,8 +207,11 @@ class Guard:
         response.set_cookie(name, value, path="/", httponly=True, samesite="strict")
         return response
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes | Refusal:
-        """Read the whole body; refuse it as soon as it is known to be too large."""
+    async def _body(self, headers: Headers, receive: Receive) -> bytes | Refusal | None:
+        """Read the whole body; refuse it as soon as it is known to be too large.
+
+        None where the sender went away: half a form must not be taken for a whole one.
+        """
         largest = self.access.largest
         too_large = Refusal(
             413, f"The request has more than {largest:,} bytes; send less of it at once."
@@ -217,6 +222,8 @@ class Guard:
         body = bytearray()
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
             body += message.get("body", b"")
             if len(body) > largest:
                 return too_large
