@@ -171,13 +171,9 @@ class Material:
     def issues(self) -> dict[str, dict[int, Issue]]:
         """What the checks found, by kind and by the number of the fact."""
         found: dict[str, dict[int, Issue]] = {}
-        table = read_own_table(self.folder / "issues.tsv")
-        if not len(table):
-            return found
-        for number, row in zip(self._numbered(table), table.to_pylist(), strict=True):
-            if number >= 0:
-                issue = Issue(row["kind"], row["sentence"])
-                found.setdefault(row["kind"], {}).setdefault(int(number), issue)
+        for number, row in self._rows("issues.tsv"):
+            issue = Issue(row["kind"], row["sentence"])
+            found.setdefault(row["kind"], {}).setdefault(number, issue)
         return found
 
     @cached_property
@@ -188,9 +184,7 @@ class Material:
     @cached_property
     def corrections(self) -> dict[int, Fix]:
         """What may be meant instead of a suspect, by its number."""
-        table = read_own_table(self.folder / "suspects.tsv")
-        rows = zip(self._numbered(table).tolist(), table.to_pylist(), strict=True)
-        found = {number: self._fix(row) for number, row in rows if number >= 0}
+        found = {number: self._fix(row) for number, row in self._rows("suspects.tsv")}
         return {number: fix for number, fix in found.items() if fix is not None}
 
     def _fix(self, row: dict[str, str]) -> Fix | None:
@@ -202,6 +196,17 @@ class Material:
         if row["stored_head"] != row["head"]:
             return Fix("head", self.name(row["stored_head"]), stored=True)
         return Fix("tail", self.name(row["stored_tail"]), stored=True)
+
+    def _rows(self, name: str) -> list[tuple[int, dict[str, str]]]:
+        """Return the rows of a file of the audit that are about a fact, with its number.
+
+        The file may be gone: a desk needs none of them.
+        """
+        table = read_own_table(self.folder / name)
+        if not len(table):
+            return []
+        rows = zip(self._numbered(table).tolist(), table.to_pylist(), strict=True)
+        return [(number, row) for number, row in rows if number >= 0]
 
     def _numbered(self, table: pa.Table) -> Ints:
         """Return the numbers of the facts of a table [m], -1 where a row is about no fact."""
