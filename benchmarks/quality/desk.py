@@ -207,7 +207,7 @@ def drawn_needed(codes: Ints, wrong: Bools, seed: int) -> tuple[int, float, floa
         # Between two looks nothing can be enough.
         for _ in range(min(10, len(wrong) - count)):
             counts = Counts.of(facts, stratum[:count], said[:count])
-            mine = int(next_strata(counts, level=LEVEL)[0])
+            mine = int(next_strata(counts)[0])
             stratum[count], said[count] = mine, wrong[orders[mine][counts.answers[mine]]]
             count += 1
     end = stratified_share(Counts.of(facts, stratum[:count], said[:count]), level=LEVEL)
@@ -257,6 +257,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "estimate": estimates(material, wrong, arguments.seed),
         "settings": material.record["settings"],
         "audit": json.loads((folder / MADE_BY).read_text(encoding="utf-8")),
+        "sources": provenance(),
         "changes": changes,
         "desk": dataclasses.asdict(DeskSettings(agreement_share=0.0)),
     }

@@ -92,7 +92,7 @@ def test_an_estimate_of_another_audit_leaves_as_chosen(sample: Sample) -> None:
     sample_audit(sample.folder, missing=0, seed=1)
     rows, notes = exported(sample)
     assert rows.drawn == ("chosen",) * 20
-    assert "begun before this audit was made" in notes[0]
+    assert "begun with other strata" in notes[0]
 
 
 def take(folder: Path, lines: Sequence[str], header: str) -> Imported:

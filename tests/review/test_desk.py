@@ -209,7 +209,7 @@ def test_an_estimate_does_not_go_on_with_another_audit(tmp_path: Path) -> None:
     with Desk.open(sample.folder, {"estimate": 0.1}):
         pass
     sample_audit(sample.folder, seed=9)
-    with pytest.raises(RunError, match="begun before this audit was made"):
+    with pytest.raises(RunError, match="begun with other strata, before this audit"):
         Desk.open(sample.folder, {"estimate": 0.1})
 
 

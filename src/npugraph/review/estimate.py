@@ -95,7 +95,7 @@ class Draw:
             said: of these: 1 wrong, 0 right, nan not settled.
         """
         counts = Counts.of(self.sizes, self.stratum[rows], said)
-        for number in next_strata(counts, level=LEVEL):
+        for number in next_strata(counts):
             yield self.orders[number]
 
     def share(self, rows: Ints, said: Floats, known: tuple[int, int]) -> Share | None:
@@ -156,14 +156,14 @@ def strata(material: Material) -> Ints:
 
 
 def frozen_seed(store: Store, material: Material, seed: int) -> int:
-    """Return the seed that an estimate began with; refuse to go on with another audit."""
+    """Return the seed that an estimate began with; refuse to go on with other strata."""
     digest = hashlib.sha256(strata(material).astype(np.int8).tobytes()).hexdigest()[:16]
     begun, strata_then = store.begin("estimate", f"{seed} {digest}").split()
     if strata_then != digest:
         raise RunError(
-            f"{store.path} holds an estimate that was begun before this audit was made, with other "
-            "strata; take the answers along with npugraph audit --answers, into another folder, "
-            "and estimate there."
+            f"{store.path} holds an estimate that was begun with other strata, before this audit "
+            "was made or by another version of npugraph; take the answers along with npugraph "
+            "audit --answers, into another folder, and estimate there."
         )
     return int(begun)
 

@@ -177,8 +177,8 @@ def _as_drawn(decided: Decided) -> tuple[Sequence[Answer], tuple[str, ...]]:
             draw = begun_draw(store, material)
         except RunError:
             note = (
-                "The estimate was begun before this audit was made, so that nobody can tell with "
-                "what chance its facts were drawn; all answers are marked as chosen."
+                "The estimate was begun with other strata than those of now, so that nobody can "
+                "tell with what chance its facts were drawn; all answers are marked as chosen."
             )
             chosen = [replace(one, drawn="chosen", chance=None) for one in decided.answers]
             return chosen, (note,)
