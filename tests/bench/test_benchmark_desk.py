@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.quality import desk
 from benchmarks.quality.desk_tables import all_tables, read
+from benchmarks.speed import desk as speed
 from npugraph.review.material import Material
 from review_samples import sample_audit
 
@@ -53,3 +54,13 @@ def test_tables_have_a_row_per_cell() -> None:
     for table in ("desk_learned", "desk_found", "desk_estimated"):
         assert table in text
     assert all(text.count(f"| {line['graph']} | {line['noise']} |") == 3 for line in lines)
+
+
+def test_waiting_is_measured_for_pages_answers_learning_and_the_estimate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speed, "ANSWERS", 6)
+    monkeypatch.setattr(speed, "LEARNED", 40)
+    found = speed.run(facts=600, seed=0)
+    for name in ("pages", "next", "answer", "learning", "estimate_next", "estimate_answer"):
+        assert 0 < found[name]["median"] <= found[name]["p95"]
