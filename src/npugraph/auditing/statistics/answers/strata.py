@@ -145,7 +145,7 @@ def _summed(counts: Counts, weight: Floats, size: int = 512) -> tuple[Floats, Fl
         inner = centre + (edge[1:-1] / weight[stratum] - centre) / left[stratum]
         below = betainc(wrong[stratum], right[stratum], np.clip(inner, 0, 1))
         chance = np.convolve(chance, np.diff(below, prepend=0.0, append=1.0))
-    place = float(first.sum()) + step * (np.arange(len(chance) + 1) - 0.5)
+    place = float(first.sum()) + step * (np.arange(len(chance) + 1, dtype=np.float64) - 0.5)
     return place, np.concatenate([[0.0], np.cumsum(chance)])
 
 
