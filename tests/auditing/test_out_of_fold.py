@@ -16,6 +16,7 @@ from audit_samples import FAST, anonymous, graph_of, people, random_facts, sampl
 from npugraph.auditing import AuditSettings, Thresholds
 from npugraph.auditing.features import FEATURES, Comparer
 from npugraph.auditing.folds import make_folds
+from npugraph.auditing.home import Home
 from npugraph.auditing.out_of_fold import CrossFit, judge_out_of_fold
 from npugraph.auditing.settings import KINDS
 from npugraph.auditing.views import ViewInputs, build_views
@@ -51,8 +52,8 @@ def cross_fit(
         if name == "epoch" and report is not None:
             report(progress["fold"], progress)
 
-    views = build_views(ViewInputs(graph, folds, wanted, training, out, say), ("embedding",))
-    return judge_out_of_fold(folds, views, wanted)
+    inputs = ViewInputs(folds, wanted, training, Home(out), say=say)
+    return judge_out_of_fold(inputs, build_views(inputs, ("embedding",)))
 
 
 @pytest.fixture(scope="module")

@@ -21,15 +21,16 @@ from npugraph.auditing import (
     suited_settings,
 )
 from npugraph.auditing import run as run_module
+from npugraph.auditing.choosing import choose_training
 from npugraph.auditing.cost import IN_WORDS
 from npugraph.auditing.figures import summary
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.judgement import weigh
-from npugraph.auditing.presets import SEARCH, choose_training, searches
+from npugraph.auditing.presets import SEARCH, searches
 from npugraph.auditing.result import CORRECTED, LISTED
 from npugraph.auditing.settings import ViewName
 from npugraph.auditing.statistics.evidence import TruthModel
-from npugraph.auditing.views import suited_views
+from npugraph.auditing.views import ViewInputs, suited_views
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError, RunError, SettingsError
 from npugraph.graph import KnowledgeGraph, Vocabulary
@@ -173,7 +174,9 @@ def test_interrupted_turned_round_and_protected_it_says_the_same(
     assert [name for name, _ in stages if name != "epoch"] == [
         "plan",
         "training",
+        *["trained"] * 3,
         "judging",
+        *["judged"] * 3,
         "weighing",
     ]
     for name in ("collected", "proposed"):
@@ -302,7 +305,7 @@ def test_validation_chooses_among_a_few_settings() -> None:
     graph, settings = graph_of(people(12)), AuditSettings(device="cpu", folds=2)
     training = suited_settings(graph, settings, FAST)
     folds = make_folds(graph, settings.folds, settings.seed)
-    chosen, tried = choose_training(folds, settings, training, lambda *_: None)
+    chosen, tried = choose_training(ViewInputs(folds, settings, training))
     assert [values for values, _ in tried] == list(SEARCH)
     best = max(tried, key=lambda pair: pair[1])[0]
     assert chosen == dataclasses.replace(training, **best)

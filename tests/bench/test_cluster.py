@@ -11,9 +11,10 @@ import pytest
 
 from bench.tiny import calm, made_up, one_cell, tiny_graph, tiny_plan
 from npugraph.bench.cell import Circumstances, run_cell
-from npugraph.bench.cluster import Cluster, capacity
+from npugraph.bench.cluster import Cluster
 from npugraph.bench.execute import Limits, execute
 from npugraph.bench.store import Store
+from npugraph.cluster import capacity
 from npugraph.errors import SettingsError
 
 needs_ray = pytest.mark.skipif(
@@ -89,7 +90,7 @@ def test_how_many_cells_fit() -> None:
     for count in range(1, 50):
         assert capacity({"CPU": 999, "GPU": 2}, threads=1, gpu_share=1 / count) == 2 * count
     assert capacity({"CPU": 3, "GPU": 1}, threads=1, gpu_share=0.25) == 3
-    with pytest.raises(SettingsError, match="it has 2 CPUs, and a cell needs 4"):
+    with pytest.raises(SettingsError, match="it has 2 CPUs, and a process needs 4"):
         capacity({"CPU": 2}, threads=4, gpu_share=0.0)
 
 

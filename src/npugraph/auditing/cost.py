@@ -67,6 +67,7 @@ class Cost:
         memory: bytes that the process holds at most at one time, libraries and all, roughly.
         disk: bytes that are written, roughly.
         seconds: at the speed this machine showed on a small matrix product; None: not measured.
+        workers: processes of a cluster, each of which needs the memory; 0: this process alone.
     """
 
     facts: int
@@ -76,13 +77,17 @@ class Cost:
     memory: int
     disk: int
     seconds: float | None = None
+    workers: int = 0
 
     def sentence(self) -> str:
         """Say it in one line."""
         about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
+        memory = f"{self.memory / 2**20:,.0f} MiB of memory"
+        if self.workers:
+            memory = f"{self.workers} workers with one thread and {memory} each"
         return (
             f"plan: {self.facts:,} facts, judged by {self._in_words()}; {self.systems} trainings, "
-            f"{self.memory / 2**20:,.0f} MiB of memory{about}."
+            f"{memory}{about}."
         )
 
     def _in_words(self) -> str:
@@ -103,6 +108,7 @@ def estimate_cost(
     *,
     search: bool = False,
     measure: bool = True,
+    workers: int = 0,
 ) -> Cost:
     """Estimate the cost of an audit from the sizes of the graph, and a speed measured now.
 
@@ -113,6 +119,7 @@ def estimate_cost(
         views: the kinds of evidence; None: those that are asked for, or suit the graph.
         search: whether a few settings are tried first.
         measure: whether to measure the speed of this machine, which takes a tenth of a second.
+        workers: processes that train and judge, one thread each; 0: this one does.
     """
     facts = len(graph.index())
     views = views or suited_views(graph, settings)
@@ -125,7 +132,8 @@ def estimate_cost(
         per_fact = 2 * 3 * compared * width
         work = systems * training.epochs * facts * (settings.folds - 1) / settings.folds * per_fact
         work += embeddings * 2 * _judged(facts, settings) * 2 * settings.compared * width
-        memory = _memory(graph, settings, training, facts, width, compared)
+        held = settings.folds if "pairs" in views else 1
+        memory = _memory(graph, settings, training, facts, width, compared, held)
         disk = embeddings * _disk(graph, settings.folds, width)
     if "path" in views:
         path = _path_cost(graph, settings, training, facts)
@@ -136,10 +144,11 @@ def estimate_cost(
     seconds = None
     if measure:
         # Half of the peak is what whole steps reach; trees and files take a part of their own.
-        speed = _multiply_adds_per_second(choose_device(settings.device))
-        counted = sum(COUNTING[name] for name in views if name in COUNTING)
+        at_once = max(1, min(workers, settings.folds))
+        speed = at_once * _multiply_adds_per_second(choose_device(settings.device), bool(workers))
+        counted = sum(COUNTING[name] for name in views if name in COUNTING) / at_once
         seconds = 2 * products * 1e12 / speed + (2.5e-4 + counted) * facts + 5
-    return Cost(facts, systems, views, products, int(memory), disk, seconds)
+    return Cost(facts, systems, views, products, int(memory), disk, seconds, workers)
 
 
 def _judged(facts: int, settings: AuditSettings) -> int:
@@ -191,24 +200,25 @@ def _memory(
     facts: int,
     width: int,
     compared: int,
+    held: int,
 ) -> int:
     """Return about how many bytes of main memory the process will hold at most.
 
     What is resident now, what an optimiser brings along, and the larger of two stages: training
-    and judging, or mining the rules behind the evidence.
+    and judging, or mining the rules behind the evidence; ``held`` systems are open at once.
     """
     table = 4 * graph.num_entities * width
     largest = int(torch.bincount(graph.facts[:, 1]).max()) // settings.folds
     judging = (
         # The systems, an optimiser's state, gradients, the best weights so far.
-        (settings.folds + 3) * table
+        (held + 3) * table
         + 16 * training.batch_size * compared
         + 20 * min(CHUNK, largest) * 2 * settings.compared
         + FACT_BYTES * facts
     )
     degree = torch.bincount(graph.facts[:, [0, 2]].flatten())
     mining = PATH_BYTES * min(int((degree * (degree - 1)).sum()), MAX_PATHS)
-    return _resident() + OPTIMISER_BYTES + max(judging, settings.folds * table + mining)
+    return _resident() + OPTIMISER_BYTES + max(judging, held * table + mining)
 
 
 def _resident() -> int:
@@ -226,11 +236,16 @@ def _disk(graph: KnowledgeGraph, folds: int, width: int) -> int:
     return int(folds * (4 * weights + facts) + 3 * weights + 5 * facts + 2**21)
 
 
-def _multiply_adds_per_second(device: torch.device) -> float:
+def _multiply_adds_per_second(device: torch.device, one_thread: bool = False) -> float:
     left = torch.ones(1024, 1024, device=device)
+    threads = torch.get_num_threads()
+    if one_thread:
+        torch.set_num_threads(1)
     started, count = time.perf_counter(), 0
     while time.perf_counter() - started < 0.1:
         # Reading a number waits for a GPU to be done.
         float((left @ left)[0, 0])
         count += 1
-    return count * 1024**3 / (time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    torch.set_num_threads(threads)
+    return count * 1024**3 / seconds

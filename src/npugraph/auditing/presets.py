@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from npugraph.auditing.folds import Folds
-from npugraph.auditing.settings import AuditSettings, Stage, has_paths
-from npugraph.fitting import fit
+from npugraph.auditing.settings import AuditSettings, has_paths
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes import get_recipe
 from npugraph.recipes.path.recipe import PathSettings
-from npugraph.seeds import number
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.loop import choose_device
 
@@ -130,17 +126,3 @@ def searches(
     """Tell whether validation chooses among a few settings first; what is given stays."""
     small = settings.recipe == PRESET and len(graph) <= settings.thresholds.search_facts
     return settings.search and small and "n3" not in (changes or {})
-
-
-def choose_training(
-    folds: Folds, settings: AuditSettings, training: TrainSettings, say: Stage
-) -> tuple[TrainSettings, Tried]:
-    """Let the validation MRR on the first fold choose among a few settings."""
-    splits = folds.splits(0, settings.thresholds.search_valid_share, settings.seed)
-    tried = []
-    for values in SEARCH:
-        say("choosing", values)
-        one = replace(training, **values, seed=number(settings.seed, "choose") % 2**31)
-        tried.append((values, fit(splits, settings.recipe, one).progress.best_mrr))
-    best = max(tried, key=lambda pair: pair[1])[0]
-    return replace(training, **best), tuple(tried)

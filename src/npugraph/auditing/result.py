@@ -359,27 +359,26 @@ class Findings:
     @cached_property
     def suspect_evidence(self) -> tuple[Explanation, ...]:
         """The evidence on the first suspects, as many as were asked for."""
-        rows = self.suspect_rows[: self.settings.explained]
-        return tuple(self.explain(self.collected.facts[row]) for row in rows)
+        return self._explained(self.collected, self.suspect_rows[: self.settings.explained])
 
     @cached_property
     def missing_evidence(self) -> tuple[Explanation, ...]:
         """The evidence on the first missing facts, as many as were asked for."""
-        rows = self.missing_rows[: self.settings.explained]
-        return tuple(self.explain(self.proposed.facts[row]) for row in rows)
+        return self._explained(self.proposed, self.missing_rows[: self.settings.explained])
+
+    def _explained(self, judged: Judgement, rows: Ints) -> tuple[Explanation, ...]:
+        """Explain some facts fold by fold, so that each system is opened once."""
+        order = rows[np.argsort(judged.fold[rows], kind="stable")]
+        found = {row: self.explain(judged.facts[row]) for row in order.tolist()}
+        return tuple(found[row] for row in rows.tolist())
 
     @cached_property
-    def _explainers(self) -> tuple[Explainer, ...]:
-        graph = self.crossfit.folds.graph
-        return tuple(
-            Explainer(
-                graph,
-                self.rules,
-                system.score_all,
-                readable=self.graph.readable,
-                device=system.device,
-            )
-            for system in self.crossfit.systems
+    def _explainer(self) -> Explainer:
+        return Explainer(
+            self.crossfit.folds.graph,
+            self.rules,
+            readable=self.graph.readable,
+            device=self.crossfit.systems[0].device,
         )
 
     @cached_property
@@ -413,7 +412,8 @@ class Findings:
                 probability = tuple(float(values[place[0]]) for values in figures)
         judge = self._by_paths[half_of(fold)] if self._by_paths else None
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
-        found = self._explainers[fold].explain(fact, paths=paths, top=top)
+        by_system = self.crossfit.systems[fold].score_all
+        found = self._explainer.explain(fact, score_all=by_system, paths=paths, top=top)
         return found.by_audit(
             probability,
             "" if probability[0] is not None else why_untold(was_judged, said.level, said.why),

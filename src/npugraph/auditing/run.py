@@ -13,11 +13,13 @@ from torch import Tensor
 
 from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.begun import begin
+from npugraph.auditing.choosing import choose_training
 from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.corrections import learn_corrections
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.figures import short_text
 from npugraph.auditing.folds import judged_graph, make_folds
+from npugraph.auditing.home import Home
 from npugraph.auditing.issues import find_issues
 from npugraph.auditing.judgement import (
     clean_mask,
@@ -28,13 +30,14 @@ from npugraph.auditing.judgement import (
 )
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data
-from npugraph.auditing.presets import choose_training, searches, suited_settings
+from npugraph.auditing.presets import searches, suited_settings
 from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors
 from npugraph.auditing.result import LISTED, Findings
 from npugraph.auditing.self_test import plant, self_test
 from npugraph.auditing.settings import AuditSettings, Stage
 from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.tasks import open_tasks
 from npugraph.auditing.views import ViewInputs, build_views, suited_views
 from npugraph.auditing.write import write_audit
 from npugraph.data.io import ReadOptions
@@ -94,6 +97,8 @@ def audit(
     constraints: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     stage: Stage | None = None,
+    cluster: str | None = None,
+    workers: int | None = None,
 ) -> Audit:
     """Find the wrong and the missing facts of a graph.
 
@@ -108,10 +113,14 @@ def audit(
             not trained on, those called right never suspected; 20 answers change probabilities.
         constraints: files of ``types``, ``rules`` and ``shapes``, as find_issues takes them.
         out: a folder for the systems, one run per fold; an interrupted audit goes on from there.
+            Without it they are in a temporary folder, which goes with the audit.
         stage: called with the name of each stage and its progress.
+        cluster: train and judge on a Ray cluster: its address, ``auto``, or ``local`` for one on
+            this machine. All machines must see ``out``. None: in this process.
+        workers: jobs at once on the cluster at most.
     """
     asked, say = as_settings(AuditSettings, settings), _teller(stage)
-    out = None if out is None else as_path(out, "the folder of the audit")
+    home = Home(None if out is None else as_path(out, "the folder of the audit"))
     whole = load_graph(graph, ReadOptions(beside=asked.columns))
     check_columns(whole, asked)
     issues = find_issues(whole, **(constraints or {}))
@@ -119,17 +128,21 @@ def audit(
     judged = judged_graph(whole, known, asked)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
     names = suited_views(judged, asked)
-    say("plan", {"cost": estimate_cost(judged, asked, training, names, search=search)})
-    folds = plant(make_folds(judged, asked.folds, asked.seed), whole.index(), asked)
-    guarded = None if protected is None else facts_of(whole, protected)
-    mask = protected_mask(folds.graph, known, guarded)
-    if out is not None:
-        begin(out, whole, asked, changes or {}, known.wrong)
-    training, tried = choose_training(folds, asked, training, say) if search else (training, ())
-    inputs = ViewInputs(whole, folds, asked, training, out, say)
-    views = build_views(inputs, names)
-    say("judging", {})
-    crossfit = judge_out_of_fold(folds, views, asked, known.wrong)
+    with open_tasks(cluster, workers, asked.device) as tasks:
+        cost = estimate_cost(judged, asked, training, names, search=search, workers=tasks.workers)
+        say("plan", {"cost": cost})
+        folds = plant(make_folds(judged, asked.folds, asked.seed), whole.index(), asked)
+        guarded = None if protected is None else facts_of(whole, protected)
+        mask = protected_mask(folds.graph, known, guarded)
+        if home.kept:
+            begin(home.path, whole, asked, changes or {}, known.wrong)
+        inputs, tried = ViewInputs(folds, asked, training, home, tasks, say), ()
+        if search:
+            training, tried = choose_training(inputs)
+            inputs = replace(inputs, training=training)
+        views = build_views(inputs, names)
+        say("judging", {})
+        crossfit = judge_out_of_fold(inputs, views, known.wrong)
     say("weighing", {})
     model = weigh(crossfit, asked)
     test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked)

@@ -1,41 +1,30 @@
 """Cells on a cluster, through Ray: several on one GPU, on as many machines as there are.
 
-Ray is imported where it is needed; the rest of the package does without it. The results are written
-here, where the bench runs. A cell leaves its checkpoints in the work folder of the machine it runs
-on: where all machines share that folder, a stopped cell goes on anywhere.
+The results are written here, where the bench runs. A cell leaves its checkpoints in the work folder
+of the machine it runs on: where all machines share that folder, a stopped cell goes on anywhere.
 """
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from npugraph import cluster
 from npugraph.bench.cell import Circumstances, run_cell
 from npugraph.bench.execute import Event
 from npugraph.bench.graphs import remove_unused
 from npugraph.bench.plan import Cell
 from npugraph.bench.store import locked
-from npugraph.errors import NpugraphError, SettingsError
-
-LOCAL = "local"
-
-
-def check_ray() -> None:
-    """Say what to do where Ray is not installed."""
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        raise SettingsError("A cluster needs Ray: pip install 'npugraph[cluster]'.") from None
+from npugraph.errors import NpugraphError
 
 
 class Cluster:
     """Runs cells as Ray tasks, each in a process of its own."""
 
-    def __init__(self, how: Circumstances, address: str = LOCAL, threads: int = 1) -> None:
+    def __init__(self, how: Circumstances, address: str = cluster.LOCAL, threads: int = 1) -> None:
         """Connect to a cluster.
 
         Args:
@@ -45,30 +34,17 @@ class Cluster:
                 for one on this machine alone that ends with the bench.
             threads: CPU threads per cell.
         """
-        check_ray()
+        resources = cluster.join(address, how.workers * threads, threads)
         import ray
         from ray.util.queue import Queue
 
         self.how = how
-        # The package and the circumstances of this process, wherever Ray starts its own.
-        names = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-        names |= {name: os.environ[name] for name in ("NPUGRAPH_DATA",) if name in os.environ}
-        names["OMP_NUM_THREADS"] = str(threads)
-        options: dict[str, Any] = {"runtime_env": {"env_vars": names}, "log_to_driver": False}
-        options |= {"logging_level": "ERROR"}
-        if address == LOCAL:
-            options |= {"num_cpus": how.workers * threads, "include_dashboard": False}
-        try:
-            ray.init(address, **options)
-        except ConnectionError as error:
-            raise SettingsError(f"No Ray cluster answers at {address!r} ({error}).") from None
-        resources = ray.cluster_resources()
         share = 0.0 if how.device == "cpu" or not resources.get("GPU") else 1 / how.workers
         self.queue: Any = Queue(actor_options={"num_cpus": 0})
         # One call per process: what a cell leaves behind goes with it, GPU memory too.
         options = {"num_cpus": threads, "num_gpus": share, "max_calls": 1, "max_retries": 0}
         self.task: Any = ray.remote(**options)(_work)
-        self.capacity = capacity(resources, threads, share)
+        self.capacity = cluster.capacity(resources, threads, share)
         self.cells: dict[str, Cell] = {}
         self.tasks: dict[Any, Cell] = {}
 
@@ -109,30 +85,9 @@ class Cluster:
 
     def close(self) -> None:
         """Stop all cells and leave the cluster."""
-        import ray
-
         self.stop(*self.tasks.values())
-        ray.shutdown()
+        cluster.leave()
         remove_unused(self.how.work)
-
-
-def capacity(resources: Mapping[str, float], threads: int, gpu_share: float) -> int:
-    """Return how many cells a cluster can run at once.
-
-    >>> capacity({"CPU": 16, "GPU": 2}, threads=1, gpu_share=1 / 3)
-    6
-    """
-    places = [resources.get("CPU", 0) / threads]
-    if gpu_share:
-        places.append(resources.get("GPU", 0) / gpu_share)
-    # A third of a GPU three times is a little less than one.
-    found = int(min(places) + 1e-6)
-    if found < 1:
-        raise SettingsError(
-            f"No cell fits the cluster: it has {resources.get('CPU', 0):g} CPUs, and a cell needs "
-            f"{threads}; ask for fewer threads."
-        )
-    return found
 
 
 def _work(values: dict[str, Any], how: dict[str, Any], queue: Any) -> dict[str, Any]:

@@ -98,6 +98,23 @@ SourceOption = Annotated[
         show_default=False,
     ),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Train and judge on a Ray cluster: its address, 'auto' for the one of this machine, "
+        "or 'local' for this machine alone. All machines must see --out.",
+        show_default=False,
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Processes at once on the cluster, one thread each. Default: one per core, or GPU.",
+        min=1,
+        show_default=False,
+    ),
+]
 AuditSetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -131,6 +148,8 @@ def audit(
     assignments: AuditSetOption = None,
     device: DeviceOption = None,
     seed: AuditSeedOption = None,
+    cluster: ClusterOption = None,
+    workers: WorkersOption = None,
     overwrite: OverwriteOption = False,
     show_settings: Annotated[
         bool, typer.Option("--show-settings", help="Print the settings, their defaults, and stop.")
@@ -164,11 +183,14 @@ def audit(
         "device": device,
         "seed": seed,
     }
+    from npugraph.auditing.tasks import check_tasks
+
     settings, changes = _settings(given, assignments or [])
     if show_settings:
         _show_settings(settings, as_json)
         return
     folder = _checked(out, overwrite)
+    check_tasks(cluster, workers)
     truth: Truth | None = None
     more = "The same command goes on from there."
     with stoppable(folder, more, lambda: _has_kept(folder), "audit"):
@@ -179,7 +201,8 @@ def audit(
         guarded = None if protect is None else _read_facts(whole, protect)
         told = {"types": types, "rules": rules, "shapes": shapes}
         known = {"protected": guarded, "answers": answers, "constraints": told}
-        found = _run(whole, settings, changes, known, folder, overwrite)
+        by = {"cluster": cluster, "workers": workers}
+        found = _run(whole, settings, changes, {**known, **by}, folder, overwrite)
         result = _write(found, truth, folder)
     emit("audit", result, as_json, lambda: _show(found, result, folder))
 
@@ -250,7 +273,7 @@ def _run(
     out: Path,
     overwrite: bool,
 ) -> Audit:
-    """Say what is about to be done, and do it; ``known``: protected, answers, constraints."""
+    """Say what is about to be done, and do it; ``known``: further arguments of the audit."""
     from npugraph.auditing import audit as run
 
     with _stages() as show:
@@ -268,7 +291,8 @@ def _run(
 
 def _has_kept(out: Path) -> bool:
     """Tell whether an audit that was stopped has anything to go on from."""
-    return any(any(out.glob(f"{of}/*/last.safetensors")) for of in ("folds", "pairs", "path"))
+    of_what = ("trials", "folds", "pairs", "path")
+    return any(any(out.glob(f"{of}/*/last.safetensors")) for of in of_what)
 
 
 def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:
@@ -314,23 +338,23 @@ def _stages() -> Iterator[Stage]:
     """Show what an audit is doing on stderr, in hundredths of its trainings."""
     with bar("audit", 100) as advance:
         systems, begun, now, done = 1, 0, 0, 0
-        view, epochs = "", 1
+        view, epochs, shares = "", 1, dict[int, float]()
 
         def stage(name: str, progress: dict[str, Any]) -> None:
-            nonlocal systems, begun, now, done, view, epochs
+            nonlocal systems, begun, now, done, view, epochs, shares
             note, reached = name, done
             if name == "plan":
                 systems = max(progress["cost"].systems, 1)
-            elif name == "choosing":
-                reached, begun = 100 * begun // systems, begun + 1
-            elif name == "training":
+            elif name in ("choosing", "training"):
                 # Those of this view come after all that were announced before.
-                now, begun = begun, begun + progress["systems"]
-                view, epochs = progress["view"], max(progress["epochs"], 1)
-            elif name == "epoch":
-                # A fold that stops early, or was there already, moves on at once.
-                trained = now + progress["fold"] + progress["epoch"] / epochs
-                reached, note = int(100 * trained / systems), f"{view} {progress['fold'] + 1}"
+                now, begun, shares = begun, begun + progress["systems"], {}
+                view, epochs = progress.get("view", name), max(progress["epochs"], 1)
+            elif name in ("epoch", "trained"):
+                # A fold that stops early, or was there already, is done at once.
+                share = 1.0 if name == "trained" else progress["epoch"] / epochs
+                shares[progress["fold"]] = share
+                reached = int(100 * (now + sum(shares.values())) / systems)
+                note = f"{view} {progress['fold'] + 1}"
             advance(max(0, reached - done), note)
             done = max(done, reached)
 

@@ -63,7 +63,8 @@ _RUN = "|".join(map(re.escape, RUN_FILES)) + r"|(model|last)-\d+-\d+-of-\d+\.saf
 PATTERNS = {
     "run": _RUN,
     "audit": "|".join(map(re.escape, AUDIT_FILES))
-    + rf"|cleaned\.[a-z.]+|cleaned/[^/]+|(folds|pairs|path)/fold-\d+/({_RUN})",
+    + rf"|cleaned\.[a-z.]+|cleaned/[^/]+|(folds|pairs|path)/fold-\d+/({_RUN})"
+    + rf"|trials/trial-\d+/({_RUN})|judged/fold-\d+\.safetensors|inputs/[a-z_]+\.parquet",
     "perturbed graph": "|".join(map(re.escape, PERTURB_FILES)),
     "study": "|".join(map(re.escape, TUNE_FILES)) + r"|study\.db-(journal|wal|shm)",
 }

@@ -82,8 +82,8 @@ class Run:
             )
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        _write_vocabulary(splits.train.entities, folder / "entities.parquet")
-        _write_vocabulary(splits.train.relations, folder / "relations.parquet")
+        write_vocabulary(splits.train.entities, folder / "entities.parquet")
+        write_vocabulary(splits.train.relations, folder / "relations.parquet")
         _write_facts(splits, folder / "facts.parquet")
         run = cls(folder, recipe, asdict(settings), _describe_graph(splits), origin or {})
         record = {
@@ -111,8 +111,8 @@ class Run:
 
     def splits(self) -> Splits:
         """Return the graph this run was trained on, as ids and labels."""
-        entities = _read_vocabulary(self.folder / "entities.parquet", "entity")
-        relations = _read_vocabulary(self.folder / "relations.parquet", "relation")
+        entities = read_vocabulary(self.folder / "entities.parquet", "entity")
+        relations = read_vocabulary(self.folder / "relations.parquet", "relation")
         table = pyarrow.parquet.read_table(self.folder / "facts.parquet")
         columns = [table[name].to_numpy() for name in ("head", "relation", "tail")]
         facts = torch.stack([torch.from_numpy(column.copy()) for column in columns], dim=1)
@@ -240,12 +240,14 @@ def _describe_graph(splits: Splits) -> dict[str, Any]:
     }
 
 
-def _write_vocabulary(words: Vocabulary, path: Path) -> None:
+def write_vocabulary(words: Vocabulary, path: Path) -> None:
+    """Write the labels of a vocabulary, in the order of their ids."""
     with written_whole(path) as temporary:
         pyarrow.parquet.write_table(pa.table({"label": words.labels}), temporary)
 
 
-def _read_vocabulary(path: Path, kind: str) -> Vocabulary:
+def read_vocabulary(path: Path, kind: str) -> Vocabulary:
+    """Read what ``write_vocabulary`` has written."""
     try:
         return Vocabulary(pyarrow.parquet.read_table(path)["label"].combine_chunks(), kind)
     except (OSError, pa.ArrowInvalid, KeyError) as error:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from npugraph.auditing.folds import Folds
+from npugraph.auditing.home import Home
 from npugraph.auditing.settings import AuditSettings, Stage
-from npugraph.graph import KnowledgeGraph
+from npugraph.auditing.tasks import InProcess, Tasks
 from npugraph.model import Model
 from npugraph.settings import TrainSettings
+
+
+def _nothing(_: str, __: dict[str, Any]) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -20,20 +25,20 @@ class ViewInputs:
     """All that a view may be built from.
 
     Attributes:
-        graph: the graph as given, repeats, labels and all.
         folds: the distinct facts that are judged, and which fold each of them is in.
         settings: what is asked for.
         training: the settings of the recipe.
-        out: a folder for what is trained, or None.
+        home: the folder for what is trained.
+        tasks: who trains it; None: it is trained already.
         say: told each stage.
     """
 
-    graph: KnowledgeGraph
     folds: Folds
     settings: AuditSettings
     training: TrainSettings
-    out: Path | None
-    say: Stage
+    home: Home = field(default_factory=Home)
+    tasks: Tasks | None = field(default_factory=InProcess)
+    say: Stage = _nothing
 
 
 class View(Protocol):
@@ -64,5 +69,5 @@ class Ranking(View, Protocol):
         score: the two columns, of tail and head, whose mean is the plain score.
     """
 
-    systems: tuple[Model, ...]
+    systems: Sequence[Model]
     score: tuple[str, str]

@@ -6,6 +6,7 @@ facts of the others, and only that system judges the facts of the fold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,16 +15,10 @@ from torch import Tensor
 from npugraph.auditing.features import FEATURES, Comparer
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.trainings import Train, begin_run, open_systems
 from npugraph.auditing.views.base import ViewInputs
-from npugraph.errors import RunError
-from npugraph.fitting import Fitted, fit
-from npugraph.graph import Splits
 from npugraph.model import Model
-from npugraph.recipes import get_recipe
 from npugraph.seeds import generator, number
-from npugraph.settings import TrainSettings
-from npugraph.training.loop import Report
-from npugraph.training.run_folder import Run
 
 
 class EmbeddingView:
@@ -33,7 +28,7 @@ class EmbeddingView:
     columns = FEATURES
     score = ("score_tail", "score_head")
 
-    def __init__(self, folds: Folds, systems: tuple[Model, ...], settings: AuditSettings) -> None:
+    def __init__(self, folds: Folds, systems: Sequence[Model], settings: AuditSettings) -> None:
         """Judge by systems that were trained without one fold each."""
         self.folds = folds
         self.systems = systems
@@ -45,6 +40,7 @@ class EmbeddingView:
         # Folds are judged one after the other; what a comparer holds is not small.
         if self._comparer is None or self._comparer[0] != fold:
             # Counts and roles come from the other folds alone, the validation facts among them.
+            self._comparer = None
             others = self.folds.others(fold)
             rng = generator(self.settings.seed, "compare", fold)
             made = Comparer(self.systems[fold], others, self.settings.compared, rng)
@@ -62,40 +58,29 @@ def fit_systems(
     view: str = "embedding",
     folder: str = "folds",
     recipe: str | None = None,
-) -> tuple[Model, ...]:
-    """Train one system per fold on the facts of the others; every fold has a seed of its own."""
-    count, epochs = inputs.folds.count, inputs.training.epochs
+    keep: int = 1,
+) -> Sequence[Model]:
+    """Train one system per fold on the facts of the others; every fold has a seed of its own.
+
+    The systems are opened when they are asked for; ``keep`` of them are held at once.
+    """
+    home, count = inputs.home, inputs.folds.count
     recipe = recipe or inputs.settings.recipe
-    inputs.say("training", {"view": view, "systems": count, "epochs": epochs})
-    return tuple(_fit_fold(inputs, fold, folder, recipe) for fold in range(count))
+    runs = [home.path / folder / f"fold-{fold + 1}" for fold in range(count)]
+    if inputs.tasks is not None:
+        epochs = inputs.training.epochs
+        inputs.say("training", {"view": view, "systems": count, "epochs": epochs})
+        for fold, run in enumerate(runs):
+            _begin_fold(inputs, fold, run, recipe)
+        told = [{"fold": fold} for fold in range(count)]
+        seconds = home.checkpoint_seconds
+        jobs = [Train(run, recipe, t, seconds) for run, t in zip(runs, told, strict=True)]
+        inputs.tasks.run(jobs, inputs.say)
+    return open_systems(home, runs, recipe, inputs.training.device, keep)
 
 
-def _fit_fold(inputs: ViewInputs, fold: int, within: str, recipe: str) -> Model:
+def _begin_fold(inputs: ViewInputs, fold: int, folder: Path, recipe: str) -> None:
     settings = inputs.settings
     own = replace(inputs.training, seed=number(settings.seed, "fold", fold) % 2**31)
     splits = inputs.folds.splits(fold, settings.thresholds.valid_share, settings.seed)
-    folder = None if inputs.out is None else inputs.out / within / f"fold-{fold + 1}"
-    fitted = fit_or_resume(
-        splits,
-        recipe,
-        own,
-        folder,
-        lambda record: inputs.say("epoch", {"fold": fold, **record}),
-    )
-    return fitted.system
-
-
-def fit_or_resume(
-    splits: Splits, recipe: str, settings: TrainSettings, folder: Path | None, report: Report
-) -> Fitted:
-    """Train, or go on with the run in ``folder`` where there is one; refuse one of another kind."""
-    resume = folder is not None and (folder / "settings.json").is_file()
-    if folder is not None and resume:
-        try:
-            Run.open(folder).check_same(get_recipe(recipe).name, settings, splits)
-        except RunError as error:
-            raise RunError(
-                f"{folder} belongs to another graph, or to other folds, settings or seed; repeat "
-                f"what was asked for then, or write to another folder. ({error})"
-            ) from None
-    return fit(splits, recipe, settings, folder, resume=resume, report=report)
+    begin_run(folder, splits, recipe, own)

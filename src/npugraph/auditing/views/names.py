@@ -106,7 +106,8 @@ def cut_names(entities: Vocabulary) -> Any:
     start: list[int] = [0]
     columns: list[int] = []
     for name in entities.labels.to_pylist():
-        columns.extend({crc32(piece.encode()) % SIZE for piece in name_pieces(name)})
+        # Sorted: sums go the same way in every process, whatever order its sets have.
+        columns.extend(sorted({crc32(piece.encode()) % SIZE for piece in name_pieces(name)}))
         start.append(len(columns))
     used, place = np.unique(np.array(columns, dtype=np.int64), return_inverse=True)
     shape = (len(entities), len(used))

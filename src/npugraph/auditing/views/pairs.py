@@ -49,7 +49,8 @@ def pairs_view(inputs: ViewInputs) -> PairsView:
     """Train one system per fold of pairs."""
     seed = inputs.settings.seed
     own = replace(inputs, folds=folds_by_pair(inputs.folds, seed))
-    systems = fit_systems(own, "pairs", "pairs")
+    # Facts of any fold may be about pairs of all.
+    systems = fit_systems(own, "pairs", "pairs", keep=own.folds.count)
     return PairsView(EmbeddingView(own.folds, systems, inputs.settings), seed)
 
 

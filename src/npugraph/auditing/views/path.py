@@ -13,14 +13,15 @@ pool was made of would speak against it, and nothing speaks so against a stored 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.presets import path_settings
+from npugraph.auditing.trainings import OnDemand
 from npugraph.auditing.views.base import ViewInputs
 from npugraph.auditing.views.embedding import fit_systems
 from npugraph.errors import SettingsError
@@ -40,7 +41,7 @@ class PathView:
     columns = tuple(f"{value}_{side}" for side in SIDES for value in VALUES)
     score = ("score_tail", "score_head")
 
-    def __init__(self, folds: Folds, halves: tuple[PathModel, ...], seed: int) -> None:
+    def __init__(self, folds: Folds, halves: Sequence[PathModel], seed: int) -> None:
         """Judge by systems whose edges are all facts that are judged, the planted ones too.
 
         Args:
@@ -50,19 +51,20 @@ class PathView:
         """
         self.folds = folds
         self.index = folds.index()
-        self.halves = halves
         self.fold = _fold_of(folds)
         order = _by_fold(self.fold, generator(seed, "path groups"))
-        for system in halves:
-            system.eval().regroup(order)
 
-    @cached_property
-    def systems(self) -> tuple[Model, ...]:
-        """By fold, the weights of its half along the facts of the other folds."""
-        return tuple(
-            self.halves[half_of(fold)].on_graph(self.folds.others(fold)).eval()
-            for fold in range(self.folds.count)
-        )
+        def ready(half: int) -> PathModel:
+            system = halves[half].eval()
+            system.regroup(order)
+            return system
+
+        self.halves = OnDemand(len(halves), ready)
+        # By fold, the weights of its half along the facts of the other folds.
+        self.systems = OnDemand(folds.count, self._of_fold)
+
+    def _of_fold(self, fold: int) -> Model:
+        return self.halves[half_of(fold)].on_graph(self.folds.others(fold)).eval()
 
     def features(self, facts: Tensor, fold: int) -> Tensor:
         """Return the values of both questions of facts [n, 3]: float32 [n, 6]."""
@@ -112,14 +114,15 @@ def path_view(inputs: ViewInputs) -> PathView:
     everything = folds.graph.with_facts(folds.index().facts())
     recipe, training = path_settings(everything, inputs.settings, inputs.training)
     own = replace(inputs, folds=halves_of(folds), training=training)
-    systems = [
-        system.on_graph(everything)
-        for system in fit_systems(own, "path", "path", recipe)
-        if isinstance(system, PathModel)
-    ]
-    if not systems:
-        raise SettingsError(f"The recipe {recipe} has no paths to judge by; take path.")
-    return PathView(folds, tuple(systems), inputs.settings.seed)
+    systems = fit_systems(own, "path", "path", recipe)
+
+    def along_all(half: int) -> PathModel:
+        system = systems[half]
+        if not isinstance(system, PathModel):
+            raise SettingsError(f"The recipe {recipe} has no paths to judge by; take path.")
+        return system.on_graph(everything)
+
+    return PathView(folds, OnDemand(len(systems), along_all), inputs.settings.seed)
 
 
 def half_of(fold: int) -> int:
