@@ -41,9 +41,12 @@ FOLDERS = {
             "where the input is one.",
             "facts.tsv": "The input, where it was no file (a known graph, facts in memory).",
             "answers.sqlite": "Answers of the review desk; `--overwrite` never takes it away.",
+            "trials/trial-N/": "One run folder per setting that was tried, on small graphs.",
             "folds/fold-N/": "One run folder per fold, of the view embedding.",
             "pairs/fold-N/": "The same, of the view pairs.",
             "path/fold-N/": "One run folder per half of the folds, of the view path.",
+            "judged/fold-N.safetensors": "What was judged as facts of a fold; read again by a "
+            "further audit in the same folder, where nothing changed that it follows from.",
         },
     ),
     "perturbed": (

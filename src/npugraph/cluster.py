@@ -42,7 +42,8 @@ def join(address: str, cpus: int, threads: int) -> dict[str, float]:
     options: dict[str, Any] = {"runtime_env": {"env_vars": _variables(threads)}}
     options |= {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
-        options |= {"num_cpus": cpus, "include_dashboard": False}
+        # What goes through Ray is small; the rest goes through files.
+        options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": 2**27}
     try:
         ray.init(address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -50,6 +50,8 @@ COLUMNS: dict[ViewName, int] = {
     "near": len(NearView.columns),
 }
 COUNTING: dict[ViewName, float] = {"roles": 3e-5, "names": 4e-5, "near": 1e-5}
+# Numbers of four bytes that are kept of a judged fact beside its features.
+FACT_COLUMNS = 12
 # What views hold of an entity, and roles of a fact.
 ENTITY_BYTES: dict[ViewName, int] = {"names": 2400, "near": 6 * 4 * WIDTH}
 ROLE_BYTES = 100
@@ -84,7 +86,8 @@ class Cost:
         about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
         memory = f"{self.memory / 2**20:,.0f} MiB of memory"
         if self.workers:
-            memory = f"{self.workers} workers with one thread and {memory} each"
+            workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+            memory = f"{workers} with one thread and {memory} each"
         return (
             f"plan: {self.facts:,} facts, judged by {self._in_words()}; {self.systems} trainings, "
             f"{memory}{about}."
@@ -135,11 +138,14 @@ def estimate_cost(
         held = settings.folds if "pairs" in views else 1
         memory = _memory(graph, settings, training, facts, width, compared, held)
         disk = embeddings * _disk(graph, settings.folds, width)
+        disk += _disk(graph, len(SEARCH), width) if search else 0
     if "path" in views:
         path = _path_cost(graph, settings, training, facts)
         systems, work = systems + 2, work + path.work
         memory, disk = max(memory, path.memory), disk + path.disk
     memory += _judged_bytes(facts, settings, views) + _counted_bytes(graph, facts, views)
+    kept = FACT_COLUMNS + sum(COLUMNS[name] for name in views)
+    disk += 4 * _judged(facts, settings) * kept
     products = work / 1e12
     seconds = None
     if measure:
