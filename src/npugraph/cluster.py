@@ -5,6 +5,9 @@ Ray is imported where it is needed; the rest of the package does without it.
 
 from __future__ import annotations
 
+import signal
+import socket
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +16,8 @@ from npugraph.errors import SettingsError
 
 # The address of a cluster on this machine alone, which ends with this process.
 LOCAL = "local"
+# Seconds after which nobody answers.
+PATIENCE = 10
 
 
 def check_ray() -> None:
@@ -39,17 +44,23 @@ def join(address: str, cpus: int, threads: int) -> dict[str, float]:
         raise SettingsError(
             "This process has joined a Ray cluster already; leave it first: ray.shutdown()."
         )
+    _check_address(address)
     options: dict[str, Any] = {"runtime_env": {"env_vars": _variables(threads)}}
     options |= {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
         # What goes through Ray is small; the rest goes through files.
         options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": 2**27}
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         # Ray goes on about it for many lines.
         why = " ".join(str(error).split())[:200].rstrip(".")
         raise SettingsError(f"No Ray cluster answers at {address!r} ({why}).") from None
+    finally:
+        # Ray sets one of its own, with which nobody learns that the work was stopped.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
     return dict(ray.cluster_resources())
 
 
@@ -77,6 +88,17 @@ def leave() -> None:
     import ray
 
     ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody listens; Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise SettingsError(f"No Ray cluster answers at {address!r} ({error}).") from None
 
 
 def _variables(threads: int) -> dict[str, str]:

@@ -6,7 +6,9 @@ import importlib.util
 import json
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from typing import Any
 import pytest
 import torch
 
-from audit_samples import FAST, sample
+from audit_samples import FAST, rows, sample
 from npugraph.auditing import Audit, AuditSettings, audit
 from npugraph.auditing.tasks import check_tasks, open_tasks
+from npugraph.children import environment
 from npugraph.cluster import join
 from npugraph.errors import RunError, SettingsError
 
@@ -38,10 +41,13 @@ def cluster() -> Iterator[str]:
     """Yield the address of a cluster; starting one takes seconds."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 2, "include_dashboard": False, "object_store_memory": 2**27},
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # Otherwise its workers stand back behind all other processes.
+        patch.setenv("RAY_worker_niceness", "0")
+        made = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 2, "include_dashboard": False},
+        )
     yield str(made.address)
     made.shutdown()
 
@@ -120,6 +126,46 @@ def test_a_worker_that_is_killed_is_replaced(
     assert killed
     assert not set(killed) & set(after)
     assert_same(files(tmp_path), unbroken)
+
+
+@needs_ray
+def test_interrupted_the_command_ends_its_workers_and_goes_on_without_them(
+    tmp_path: Path,
+) -> None:
+    out, facts = tmp_path / "out", tmp_path / "facts.tsv"
+    facts.write_text("".join("\t".join(row) + "\n" for row in rows()), encoding="utf-8")
+    asked = ["folds=2", "search=False", "epochs=4000", "patience=4000", "validate_every=1", "d=4"]
+    words = ["audit", facts, "--out", out, "--device", "cpu", "--cluster", "local", "--workers", 2]
+    words += [word for one in asked for word in ("--set", one)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "npugraph", *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(threads=1),
+    ) as process:
+        while process.poll() is None and len(list(out.glob("folds/*/last.safetensors"))) < 2:
+            time.sleep(0.1)
+        children = below(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait() == 130, said
+    assert f"Stopped; {out} is safe. The same command goes on from there." in said
+    assert any(words.startswith("ray::") for words in children.values())
+    # Ended, if not at once; where they are not, the test does not end.
+    while children.items() & processes().items():
+        time.sleep(0.1)
+
+
+def below(process: int) -> dict[int, str]:
+    """Return the commands of all processes that a process has started."""
+    everything = processes()
+    found, new = dict[int, str](), {process}
+    while new:
+        new = {one for one in everything if parent(one) in new}
+        found |= {one: everything[one] for one in new}
+    return found
 
 
 def workers_of(address: str) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,7 @@ def cross_fit(
     training: TrainSettings,
     *,
     report: Callable[[int, dict[str, Any]], object] | None = None,
+    judged: Callable[[int], object] | None = None,
     out: Path | None = None,
     **asked: Any,
 ) -> CrossFit:
@@ -51,6 +54,8 @@ def cross_fit(
     def say(name: str, progress: dict[str, Any]) -> None:
         if name == "epoch" and report is not None:
             report(progress["fold"], progress)
+        if name == "judged" and judged is not None:
+            judged(progress["fold"])
 
     inputs = ViewInputs(folds, wanted, training, Home(out), say=say)
     return judge_out_of_fold(inputs, build_views(inputs, ("embedding",)))
@@ -287,6 +292,52 @@ def test_an_interrupted_run_goes_on(
     assert len(before) == FOLDS
     cross_fit(graph, "complex-n3", settings(), **ask)
     assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_folds_that_were_judged_are_not_judged_again(
+    graph: KnowledgeGraph, fitted: CrossFit, tmp_path: Path
+) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(fold: int) -> None:
+        raise StopError
+
+    def judged(**changes: Any) -> tuple[list[int], CrossFit]:
+        told: list[int] = []
+        asked = {"folds": FOLDS, "compared": 16, "seed": 4, "out": tmp_path, **changes}
+        found = cross_fit(graph, "complex-n3", settings(), **{"judged": told.append, **asked})
+        return told, found
+
+    with pytest.raises(StopError):
+        judged(judged=stop)
+    told, again = judged()
+    assert told == [1, 2]
+    assert torch.equal(again.collected.features, fitted.collected.features)
+    assert torch.equal(again.collected.support, fitted.collected.support)
+    assert again.collected.columns == fitted.collected.columns
+    for kind in KINDS:
+        assert torch.equal(again.pools[kind].replaced, fitted.pools[kind].replaced)
+    # What comes after judging may change; what it follows from may not.
+    assert judged(budget=3, beta=0.9)[0] == []
+    (tmp_path / "judged" / "fold-2.safetensors").write_bytes(b"cut off")
+    assert judged()[0] == [1]
+    assert judged(compared=8)[0] == [0, 1, 2]
+
+
+def test_without_a_folder_what_was_trained_goes_with_the_last_who_needs_it(
+    graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = cross_fit(graph, "complex-n3", settings(), folds=2, compared=4)
+    systems = found.systems
+    del found
+    gc.collect()
+    assert systems[1].score_all(*torch.zeros(2, 1, dtype=torch.int64), "tail").shape[0] == 1
+    assert len(list(tmp_path.iterdir())) == 1
+    del systems
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

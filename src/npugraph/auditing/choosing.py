@@ -26,7 +26,7 @@ def choose_training(inputs: ViewInputs) -> tuple[TrainSettings, Tried]:
         one = replace(training, **values, seed=number(settings.seed, "choose") % 2**31)
         begin_run(folder, splits, settings.recipe, one)
         jobs.append(Train(folder, settings.recipe, {"fold": place}, home.checkpoint_seconds))
-    inputs.tasks.run(jobs, inputs.say)
+    inputs.run(jobs)
     tried = [
         (values, Run.open(job.folder).progress().best_mrr)
         for values, job in zip(SEARCH, jobs, strict=True)

@@ -116,8 +116,8 @@ class Part:
         with safe_open(path, "pt") as file:
 
             def judged(name: str) -> Judged:
-                values = [file.get_tensor(f"{name}/{column}") for column in PER_FACT]
-                return Judged(*values, columns, score)
+                values = {one: file.get_tensor(f"{name}/{one}") for one in PER_FACT}
+                return Judged(**values, columns=columns, score=score)
 
             groups = {name: judged(name) for name in GROUPS}
             return cls(pools={kind: judged(f"pools.{kind}") for kind in kinds}, **groups)

@@ -64,11 +64,10 @@ def judge_folds(material: Material) -> list[Part]:
     inputs, tasks = material.inputs, material.inputs.tasks
     jobs = [Judge(material, fold) for fold in range(inputs.folds.count)]
     left = [job for job in jobs if not job.is_done()]
-    if left and tasks is not None:
-        if tasks.workers:
-            material.write()
-        tasks.run(left, inputs.say)
-        material.remove()
+    if left and tasks is not None and tasks.workers:
+        material.write()
+    inputs.run(left)
+    material.remove()
     return [job.read() for job in jobs]
 
 

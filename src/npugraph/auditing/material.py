@@ -119,12 +119,10 @@ def _open(
 ) -> Material:
     """Read what ``write`` has written, and open what was trained."""
     folder = home / "inputs"
-    words = [
-        read_vocabulary(folder / f"{name}.parquet", kind)
-        for name, kind in (("entities", "entity"), ("relations", "relation"))
-    ]
+    entities = read_vocabulary(folder / "entities.parquet", "entity")
+    relations = read_vocabulary(folder / "relations.parquet", "relation")
     table, facts = _read(folder / "facts.parquet")
-    graph = KnowledgeGraph(*words, facts, _column(table, "confidence"))
+    graph = KnowledgeGraph(entities, relations, facts, _column(table, "confidence"))
     fold = cast(Tensor, _column(table, "fold"))
     folds = Folds(graph, fold, count, _read_planted(folder / "planted.parquet", planted))
     own = make_settings(get_recipe(settings.recipe).settings, json.loads(training))

@@ -30,7 +30,7 @@ from npugraph.auditing.judgement import (
 )
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data
-from npugraph.auditing.presets import searches, suited_settings
+from npugraph.auditing.presets import Tried, searches, suited_settings
 from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors
 from npugraph.auditing.result import LISTED, Findings
@@ -136,7 +136,8 @@ def audit(
         mask = protected_mask(folds.graph, known, guarded)
         if home.kept:
             begin(home.path, whole, asked, changes or {}, known.wrong)
-        inputs, tried = ViewInputs(folds, asked, training, home, tasks, say), ()
+        inputs = ViewInputs(folds, asked, training, home, tasks, say)
+        tried: Tried = ()
         if search:
             training, tried = choose_training(inputs)
             inputs = replace(inputs, training=training)

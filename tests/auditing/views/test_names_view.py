@@ -124,6 +124,12 @@ def test_names_that_are_numbers_carry_nothing() -> None:
     assert tell_places(towns(), 0) == tell_places(towns(), 0)
 
 
+def test_pieces_stand_in_one_order_whatever_that_of_sets_is() -> None:
+    # Strings of a set come in another order in each process, and sums with them.
+    names = [f"ab{i} cdefgh{i * i} xyz" for i in range(40)]
+    assert bool(cut_names(Vocabulary.of(names)).has_sorted_indices)
+
+
 def test_names_without_anything_in_common_have_no_directions() -> None:
     pieces = cut_names(Vocabulary.of(["ab", "cd", "ef"]))
     assert directions(pieces, 0).shape[0] == 3

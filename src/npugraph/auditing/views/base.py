@@ -11,7 +11,7 @@ from torch import Tensor
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.home import Home
 from npugraph.auditing.settings import AuditSettings, Stage
-from npugraph.auditing.tasks import InProcess, Tasks
+from npugraph.auditing.tasks import InProcess, Job, Tasks
 from npugraph.model import Model
 from npugraph.settings import TrainSettings
 
@@ -39,6 +39,11 @@ class ViewInputs:
     home: Home = field(default_factory=Home)
     tasks: Tasks | None = field(default_factory=InProcess)
     say: Stage = _nothing
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Have jobs done, whoever does them."""
+        if self.tasks is not None:
+            self.tasks.run(jobs, self.say)
 
 
 class View(Protocol):

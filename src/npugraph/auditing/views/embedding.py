@@ -75,7 +75,7 @@ def fit_systems(
         told = [{"fold": fold} for fold in range(count)]
         seconds = home.checkpoint_seconds
         jobs = [Train(run, recipe, t, seconds) for run, t in zip(runs, told, strict=True)]
-        inputs.tasks.run(jobs, inputs.say)
+        inputs.run(jobs)
     return open_systems(home, runs, recipe, inputs.training.device, keep)
 
 
