@@ -77,8 +77,9 @@ def capacity(resources: Mapping[str, float], threads: int, gpu_share: float) -> 
     found = int(min(places) + 1e-6)
     if found < 1:
         raise SettingsError(
-            f"Nothing fits the cluster: it has {resources.get('CPU', 0):g} CPUs, and a process "
-            f"needs {threads}; ask for fewer threads."
+            f"Nothing fits the cluster: it has {resources.get('CPU', 0):g} CPUs and "
+            f"{resources.get('GPU', 0):g} GPUs, and a process needs {threads} and {gpu_share:g}; "
+            "ask for fewer threads, or for --device cpu."
         )
     return found
 

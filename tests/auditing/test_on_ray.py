@@ -28,6 +28,8 @@ ASKED = AuditSettings(
 )
 # Long enough for somebody to be killed in the middle of it.
 LONG = {**FAST, "epochs": 40, "patience": 40}
+# Otherwise Ray's workers stand back behind all other processes of the machine.
+NOT_BEHIND = {"RAY_worker_niceness": "0"}
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
@@ -42,8 +44,8 @@ def cluster() -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        # Otherwise its workers stand back behind all other processes.
-        patch.setenv("RAY_worker_niceness", "0")
+        for name, value in NOT_BEHIND.items():
+            patch.setenv(name, value)
         made = Cluster(
             initialize_head=True,
             head_node_args={"num_cpus": 2, "include_dashboard": False},
@@ -142,7 +144,7 @@ def test_interrupted_the_command_ends_its_workers_and_goes_on_without_them(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(threads=1),
+        env=environment(threads=1) | NOT_BEHIND,
     ) as process:
         while process.poll() is None and len(list(out.glob("folds/*/last.safetensors"))) < 2:
             time.sleep(0.1)

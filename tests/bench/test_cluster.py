@@ -91,7 +91,7 @@ def test_how_many_cells_fit() -> None:
     for count in range(1, 50):
         assert capacity({"CPU": 999, "GPU": 2}, threads=1, gpu_share=1 / count) == 2 * count
     assert capacity({"CPU": 3, "GPU": 1}, threads=1, gpu_share=0.25) == 3
-    with pytest.raises(SettingsError, match="it has 2 CPUs, and a process needs 4"):
+    with pytest.raises(SettingsError, match="2 CPUs and 0 GPUs, and a process needs 4 and 0"):
         capacity({"CPU": 2}, threads=4, gpu_share=0.0)
 
 
