@@ -29,6 +29,7 @@ from benchmarks.quality import (  # noqa: E402
     paths_tables,
     planted_tables,
     promises_tables,
+    since_tables,
 )
 
 Table = Callable[[list[dict[str, Any]]], Iterable[str]]
@@ -59,6 +60,7 @@ PAGES = (
     of("review", desk_tables, "desk"),
     of("method", ablation_tables, "ablation"),
     of("method", planted_tables, "planted_share"),
+    of("scale", since_tables, "since"),
 )
 
 

@@ -22,6 +22,10 @@ class UnknownNameError(DataError):
     """Nothing has the name or number that was asked for: the message suggests near ones."""
 
 
+class NothingAddedError(NpugraphError):
+    """Nothing is new since an earlier audit; the command line prints it and exits 0."""
+
+
 class SettingsError(NpugraphError):
     """A setting is unknown or out of range: the message names it and the nearest right one."""
 

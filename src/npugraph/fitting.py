@@ -25,11 +25,12 @@ from npugraph.recipes.origin import Found, open_origin
 from npugraph.settings import TrainSettings, as_path, as_settings, make_settings
 from npugraph.training.batch_loss import Training
 from npugraph.training.checkpoints import Checkpoints
-from npugraph.training.loop import Judge, Report, choose_device, precision, train
+from npugraph.training.loop import Judge, Report, choose_device, precision, train, validate_start
 from npugraph.training.memory import check_memory
 from npugraph.training.optimizers import make_optimizer
 from npugraph.training.run_folder import Progress, Run, fingerprint
 from npugraph.training.split import split
+from npugraph.training.warm import Start, start_from
 from npugraph.version import __version__
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def fit(
     on_built: Callable[[Training], object] | None = None,
     checkpoint_seconds: float = 0.0,
     peers: Peers = ALONE,
+    start: Start | None = None,
 ) -> Fitted:
     """Train a recipe on the train part of a graph; the best epoch by MRR on valid is kept.
 
@@ -94,6 +96,8 @@ def fit(
         peers: the processes that train together, each some of the dimensions: all of them call this
             with the same arguments. ``npugraph.peers.join`` finds them where torchrun has started
             this process.
+        start: a run of the same recipe, perhaps of another graph, whose weights the training begins
+            with, for all names that both know; they are validated first. The others are drawn.
 
     Returns:
         The system with the weights of its best epoch, in evaluation mode.
@@ -112,11 +116,16 @@ def fit(
     if on_built is not None:
         on_built(training)
     optimizer = make_optimizer(training, settings)
+    if start is not None:
+        _check_recipe(start.run, chosen)
+        start_from(start.run, training, optimizer, splits.train)
     run, progress = _open_run(splits, found, settings, folder, resume, training, optimizer, peers)
     checkpoints = Checkpoints(run, checkpoint_seconds)
     parts = (training, optimizer, splits, settings, progress, checkpoints)
     log.info("training %s on %s, %s", chosen.name, splits.name, device)
     with precision(settings.precision, device):
+        if start is not None and not progress.epoch and not progress.finished:
+            validate_start(*parts, ends=not start.trains)
         metrics = train(*parts, report=report, judge=judge)
     log.info("trained %d epochs; the best is %d", progress.epoch, progress.best_epoch)
     return Fitted(training.system, splits, settings, progress, metrics, run, chosen.name)
@@ -209,13 +218,17 @@ def _recipe_of(run: Run, recipe: str | os.PathLike[str] | Recipe | None, trust: 
     """Return the recipe that made a run: the one given, or the one it remembers."""
     if recipe is not None:
         given = get_recipe(recipe)
-        if given.name != run.recipe:
-            raise RunError(f"{run.folder} was made by recipe {run.recipe!r}, not {given.name!r}.")
+        _check_recipe(run, given)
         return given
     # Folders of earlier versions know the name alone.
     if run.origin.get("kind", "built-in") == "built-in":
         return get_recipe(run.recipe)
     return open_origin(run.recipe, run.origin, str(run.folder), trust=trust)
+
+
+def _check_recipe(run: Run, recipe: Recipe) -> None:
+    if recipe.name != run.recipe:
+        raise RunError(f"{run.folder} was made by recipe {run.recipe!r}, not {recipe.name!r}.")
 
 
 def _open_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from npugraph.encoders import Encoder
+from npugraph.encoders import Encoder, Lookup
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph, Side, Splits, flip
 from npugraph.objectives import Scored
@@ -96,6 +96,14 @@ class Model(nn.Module, ABC):
             "This system learned a vector for every entity of its own graph, so it knows no other "
             "graph; the recipe path does."
         )
+
+    def rows_by_name(self) -> Mapping[str, Named] | None:
+        """Return which weights have a row, or several, per entity or relation; None: not told.
+
+        Those of relations have a row for each twin, too, where there are twins. A training can
+        start from the weights of another graph where this is told.
+        """
+        return None
 
     def kinds_of(self, facts: Tensor) -> dict[str, Tensor]:
         """Return masks [n] of facts [n, 3] whose validation figures are logged apart, by name."""
@@ -197,6 +205,8 @@ def look_up(table: Tensor, lists: Sequence[Tensor], sparse: bool = False) -> lis
     ]
 
 
+# What a row of weights belongs to.
+Named = Literal["entity", "relation"]
 # How a score becomes a probability: by the sigmoid, or cut to [0, 1].
 Link = Literal["sigmoid", "clip"]
 
@@ -231,6 +241,12 @@ class System(Model):
         self.reciprocal = reciprocal
         self.link = link
         self.sparse = sparse
+
+    def rows_by_name(self) -> Mapping[str, Named] | None:
+        """Tell it of two tables; a subclass or another encoder may keep more than these."""
+        if type(self) is not System or type(self.encoder) is not Lookup:
+            return None
+        return {"encoder.entities": "entity", "encoder.relations": "relation"}
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ FILES = {
     "patch.json",
     "evidence.parquet",
     "features.parquet",
+    "history.parquet",
     "posterior.parquet",
     "quarantine.tsv",
     "report.html",

@@ -48,6 +48,7 @@ def write_inputs(folder: Path) -> None:
     lines = ["\t".join(row) + "\n" for row in rows]
     # The last line is an issue: it repeats the first.
     (folder / "facts.tsv").write_text("".join([*lines, lines[0]]), encoding="utf-8")
+    (folder / "more.tsv").write_text("".join([*lines[3:], "a0\tr0\tb1\n"]), encoding="utf-8")
     # IRIs have short forms.
     more = [f"http://x.org/{line[:-1]}\t0.9\t{int(i > 5)}\n" for i, line in enumerate(lines)]
     header = "head\trelation\ttail\tconfidence\tlabel\n"
@@ -79,6 +80,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
         ("audit", labelled, "--out", place / "audit-labelled" / "audit", *AUDIT,
          "--rules", place / "rules.toml"),
         ("audit", "--out", place / "demo" / "audit", *AUDIT),
+        ("audit", place / "more.tsv", "--out", place / "since" / "audit", "--since",
+         place / "audit"),
+        ("audit", facts, "--out", place / "nothing", "--since", place / "audit"),
         ("audit", "--show-settings"),
         ("explain", place / "audit", "a1", "r1", "b3", "--device", "cpu"),
         ("explain", place / "run", "http://x.org/a1", "r1", "b3", "--device", "cpu"),
@@ -147,6 +151,7 @@ def test_every_command_has_a_schema() -> None:
     assert names(typer.main.get_command(app)) == COMMANDS.keys() - {
         "fit.settings",
         "audit.settings",
+        "audit.nothing",
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.since import Since
 from npugraph.data.io import write_text
 from npugraph.errors import RunError, writing
 from npugraph.graph import KnowledgeGraph
@@ -25,6 +26,7 @@ def begin(
     settings: AuditSettings,
     changes: Mapping[str, Any],
     known_wrong: Tensor,
+    since: Since | None = None,
 ) -> None:
     """Remember in ``out`` what an audit is of; refuse a folder that holds another one.
 
@@ -39,6 +41,7 @@ def begin(
         "settings": {
             **{name: settings.asked()[name] for name in TRAINING},
             **{name: str(value) for name, value in changes.items()},
+            **({} if since is None else {"since": since.earlier.digest[:12]}),
         },
     }
     if path.is_file():

@@ -110,6 +110,7 @@ def estimate_cost(
     views: tuple[ViewName, ...] | None = None,
     *,
     search: bool = False,
+    paths_trained: bool = True,
     measure: bool = True,
     workers: int = 0,
 ) -> Cost:
@@ -121,6 +122,7 @@ def estimate_cost(
         training: the settings of every system.
         views: the kinds of evidence; None: those that are asked for, or suit the graph.
         search: whether a few settings are tried first.
+        paths_trained: whether systems of paths are trained, or used as they are.
         measure: whether to measure the speed of this machine, which takes a tenth of a second.
         workers: processes that train and judge, one thread each; 0: this one does.
     """
@@ -140,8 +142,8 @@ def estimate_cost(
         disk = embeddings * _disk(graph, settings.folds, width)
         disk += _disk(graph, len(SEARCH), width) if search else 0
     if "path" in views:
-        path = _path_cost(graph, settings, training, facts)
-        systems, work = systems + 2, work + path.work
+        path = _path_cost(graph, settings, training, facts, paths_trained)
+        systems, work = systems + (2 if paths_trained else 0), work + path.work
         memory, disk = max(memory, path.memory), disk + path.disk
     memory += _judged_bytes(facts, settings, views) + _counted_bytes(graph, facts, views)
     kept = FACT_COLUMNS + sum(COLUMNS[name] for name in views)
@@ -186,12 +188,18 @@ class _PathCost(NamedTuple):
 
 
 def _path_cost(
-    graph: KnowledgeGraph, settings: AuditSettings, training: TrainSettings, facts: int
+    graph: KnowledgeGraph,
+    settings: AuditSettings,
+    training: TrainSettings,
+    facts: int,
+    trained: bool,
 ) -> _PathCost:
     """Return what two trainings on halves and judging take: every question looks at all edges."""
     own = path_settings(graph, settings, training)[1]
     per_question = 2 * facts * own.d * own.layers * MESSAGE
-    asked = 3 * facts * own.epochs * own.epoch_share + 2 * _judged(facts, settings)
+    asked = 2.0 * _judged(facts, settings)
+    if trained:
+        asked += 3 * facts * own.epochs * own.epoch_share
     on_cpu = choose_device(settings.device).type == "cpu"
     step = 30 * graph.num_entities * own.batch_size * own.d * own.layers if on_cpu else 0
     weights = 8 * graph.num_relations * own.d**2 * own.layers

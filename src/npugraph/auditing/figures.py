@@ -81,6 +81,7 @@ def summary(found: Findings) -> dict[str, Any]:
         "missing": len(found.missing),
         **_expected("true", found.expected_true),
         "issues": found.issues.counts,
+        **({} if found.since is None else {"since": found.since.to_record()}),
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
     }

@@ -56,12 +56,17 @@ class Folds:
         fold: int64 [n], 0..count - 1.
         count: how many folds there are.
         planted: facts of the self-test. Systems are trained on them as on stored ones.
+        seen: int64 [s, 3], facts that are not stored but were once trained on, by systems that
+            these start from; they serve as no example of a wrong fact.
+        new: bool [n], which facts no system was trained on before; None: all.
     """
 
     graph: KnowledgeGraph
     fold: Tensor
     count: int
     planted: Planted | None = None
+    seen: Tensor | None = None
+    new: Tensor | None = None
 
     def others(self, fold: int) -> KnowledgeGraph:
         """Return what the system of a fold may know, its validation facts among them."""
@@ -73,6 +78,14 @@ class Folds:
             return self.graph.index()
         both = torch.cat([self.graph.facts, self.planted.facts])
         return TripleIndex(both, self.graph.num_entities, self.graph.num_relations)
+
+    def not_drawn(self) -> TripleIndex:
+        """Return all facts that are no examples of uncollected ones: judged, or seen before."""
+        index = self.index()
+        if self.seen is None:
+            return index
+        both = torch.cat([index.facts(), self.seen])
+        return TripleIndex(both, index.num_entities, index.num_relations)
 
     def _with_planted(self, graph: KnowledgeGraph, fold: int) -> KnowledgeGraph:
         """Add the planted facts of all other folds."""
@@ -86,24 +99,41 @@ class Folds:
         usual = graph.confidence.nanmean().expand(len(more))
         return replace(both, confidence=torch.cat([graph.confidence, usual]))
 
-    def splits(self, fold: int, valid_share: float, seed: int) -> Splits:
-        """Return what a fold's system is trained and validated on; test is the fold itself."""
+    def splits(
+        self, fold: int, valid_share: float, seed: int, validated: Tensor | None = None
+    ) -> Splits:
+        """Return what a fold's system is trained and validated on; test is the fold itself.
+
+        A system that starts from another knows by heart what that one was trained on. So it is
+        validated on what that one was ``validated`` on [m, 3], and on a share of the new facts.
+        """
         others = torch.nonzero(self.fold != fold).squeeze(1)
         order = others[torch.randperm(len(others), generator=generator(seed, "valid", fold))]
-        num_valid = max(1, round(valid_share * len(order)))
-        valid, train = order[:num_valid], order[num_valid:].sort().values
+        if validated is None or self.new is None:
+            num_valid = max(1, round(valid_share * len(order)))
+            valid, train = order[:num_valid], order[num_valid:].sort().values
+        else:
+            old = TripleIndex(validated, self.graph.num_entities, self.graph.num_relations)
+            held, fresh = old.contains(self.graph.facts[order]), self.new[order]
+            # Of the new ones the first few, which are in random order.
+            held |= fresh & (fresh.cumsum(0) <= round(valid_share * int(fresh.sum())))
+            valid, train = order[held], order[~held].sort().values
         held_out = self.graph.select(self.fold == fold)
         known = self._with_planted(self.graph.select(train), fold)
         return Splits(f"fold {fold + 1}", known, self.graph.select(valid), held_out)
 
 
+def distinct_facts(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return the distinct facts of a graph, in key order, each as it stands first."""
+    return graph.select(first_by_key(graph.index().key(graph.facts)))
+
+
 def make_folds(graph: KnowledgeGraph, count: int, seed: int) -> Folds:
     """Cut the distinct facts of a graph into ``count`` folds of equal size, seeded."""
-    index = graph.index()
-    if not 2 <= count <= len(index):
-        raise SettingsError(f"folds={count} must lie between 2 and the {len(index)} facts.")
-    key = index.key(graph.facts)
-    fold = torch.empty(len(index), dtype=torch.int64)
-    order = torch.randperm(len(index), generator=generator(seed, "folds"))
-    fold[order] = torch.arange(len(index)) % count
-    return Folds(graph.select(first_by_key(key)), fold, count)
+    distinct = distinct_facts(graph)
+    if not 2 <= count <= len(distinct):
+        raise SettingsError(f"folds={count} must lie between 2 and the {len(distinct)} facts.")
+    fold = torch.empty(len(distinct), dtype=torch.int64)
+    order = torch.randperm(len(distinct), generator=generator(seed, "folds"))
+    fold[order] = torch.arange(len(distinct)) % count
+    return Folds(distinct, fold, count)

@@ -14,12 +14,13 @@ from npugraph.auditing.answers import RIGHT, WRONG, Answers
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.answers import RANDOM, UNKNOWN
-from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model
+from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model, narrow
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph, TripleIndex
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 
@@ -62,16 +63,52 @@ def weigh(crossfit: CrossFit, settings: AuditSettings) -> TruthModel:
     )
 
 
-def judge_collected(crossfit: CrossFit, model: TruthModel) -> Judgement:
-    """Return the probabilities of the collected facts."""
+def weigh_some(
+    crossfit: CrossFit, model: TruthModel, about: Bools | None, settings: AuditSettings
+) -> TruthModel:
+    """Return how scores become probabilities among the collected facts ``about`` [n]; None: all."""
+    if about is None:
+        return model
+    return narrow(
+        model,
+        crossfit.collected.arrays(),
+        {kind: pool.arrays() for kind, pool in crossfit.pools.items()},
+        about,
+        beta=settings.beta,
+        alpha=settings.alpha,
+        thresholds=settings.thresholds,
+        seed=settings.seed,
+    )
+
+
+def judge_collected(
+    crossfit: CrossFit,
+    model: TruthModel,
+    about: Bools | None = None,
+    narrowed: TruthModel | None = None,
+) -> Judgement:
+    """Return the probabilities of the collected facts; ``narrowed`` tells those ``about`` [n]."""
     score = model.stack.collected
     probability = model.probability(score, collected=True)
+    if about is not None and narrowed is not None:
+        own = narrowed.probability(score, collected=True)
+        probability = tuple(  # type: ignore[assignment]
+            np.where(about, mine, all_) for mine, all_ in zip(own, probability, strict=True)
+        )
     return Judgement(crossfit.collected.facts, crossfit.collected.fold.numpy(), score, *probability)
 
 
-def judge_stored(crossfit: CrossFit, model: TruthModel) -> Judgement:
-    """Return the probabilities of the collected facts, then of those that are known to be wrong."""
-    judged, wrong = judge_collected(crossfit, model), crossfit.known_wrong
+def judge_stored(
+    crossfit: CrossFit,
+    model: TruthModel,
+    about: Bools | None = None,
+    narrowed: TruthModel | None = None,
+) -> Judgement:
+    """Return the probabilities of the collected facts, then of those that are known to be wrong.
+
+    Of the collected facts ``about`` [n] a ``narrowed`` model tells them, where there is one.
+    """
+    judged, wrong = judge_collected(crossfit, model, about, narrowed), crossfit.known_wrong
     score = model.stack.score(wrong.features.numpy(), wrong.fold.numpy())
     figures = (score, *model.probability(score, collected=True))
     return Judgement(
@@ -98,9 +135,12 @@ def judge_missing(
     facts, fold, features = made.facts, made.fold.numpy(), made.features.numpy()
     index = crossfit.folds.graph.index()
     stored = index.contains(facts)
-    planted = crossfit.folds.planted
-    if planted is not None:
-        known_wrong = torch.cat([known_wrong, planted.facts])
+    folds = crossfit.folds
+    if folds.planted is not None:
+        known_wrong = torch.cat([known_wrong, folds.planted.facts])
+    if folds.seen is not None:
+        # Planted before, or taken out by the user since: systems may know them by heart.
+        known_wrong = torch.cat([known_wrong, folds.seen])
     wrong = TripleIndex(known_wrong, index.num_entities, index.num_relations)
     # One system may find a fact by its head, another by its tail: the first one judges it.
     first = first_of_each(index.key(facts))

@@ -110,7 +110,7 @@ def judge_fold(material: Material, fold: int) -> Part:
         support = degree[facts[:, [0, 2]]].min(1).values
         return Judged(facts, where, features, ends, support, columns, score)
 
-    stored, known = folds.graph.facts, folds.index()
+    stored, known = folds.graph.facts, folds.not_drawn()
     # Roles are those of stored facts: planted ones would put entities where none belongs.
     index = folds.graph.index()
     mine = stored[folds.fold == fold]
@@ -147,4 +147,5 @@ def _proposed(material: Material, fold: int, system: Model) -> Tensor:
         per_question=settings.per_question,
         most=max(wanted, thresholds.least_candidates),
         role_entities=thresholds.role_entities,
+        beside=None if folds.new is None else folds.graph.facts[folds.new],
     )

@@ -68,6 +68,7 @@ class Material:
         arrays = [folds.graph.facts, folds.fold, self.known_wrong]
         if folds.planted is not None:
             arrays += [folds.planted.facts, folds.planted.fold]
+        arrays += [more for more in (folds.seen, folds.new) if more is not None]
         for array in arrays:
             digest.update(array.numpy().tobytes() + b"\1")
         return digest.hexdigest()
@@ -82,7 +83,11 @@ class Material:
         more = {"fold": folds.fold.numpy()}
         if folds.graph.confidence is not None:
             more["confidence"] = folds.graph.confidence.numpy()
+        if folds.new is not None:
+            more["new"] = folds.new.numpy()
         self._write(folds.graph.facts, more, "facts")
+        if folds.seen is not None:
+            self._write(folds.seen, {}, "seen")
         self._write(self.known_wrong, {}, "known_wrong")
         planted = folds.planted
         if planted is not None:
@@ -124,7 +129,9 @@ def _open(
     table, facts = _read(folder / "facts.parquet")
     graph = KnowledgeGraph(entities, relations, facts, _column(table, "confidence"))
     fold = cast(Tensor, _column(table, "fold"))
-    folds = Folds(graph, fold, count, _read_planted(folder / "planted.parquet", planted))
+    tested = _read_planted(folder / "planted.parquet", planted)
+    seen = _read(folder / "seen.parquet")[1] if (folder / "seen.parquet").is_file() else None
+    folds = Folds(graph, fold, count, tested, seen, _column(table, "new"))
     own = make_settings(get_recipe(settings.recipe).settings, json.loads(training))
     inputs = ViewInputs(folds, settings, own, Home(home), tasks=None)
     return Material(inputs, build_views(inputs, names), _read(folder / "known_wrong.parquet")[1])

@@ -16,7 +16,7 @@ from torch import Tensor
 from npugraph.arrays import first_of_each
 from npugraph.auditing.features import stored_answers
 from npugraph.auditing.thresholds import TUNED
-from npugraph.graph import SIDES, KnowledgeGraph, Side, flip
+from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.model import Model
 
 # Scores held at once.
@@ -33,6 +33,7 @@ def propose(
     per_question: int,
     most: int,
     role_entities: int = TUNED.role_entities,
+    beside: Tensor | None = None,
 ) -> Tensor:
     """Return uncollected candidates [m, 3], the most plausible of their question first.
 
@@ -44,6 +45,7 @@ def propose(
         per_question: candidates per question at most.
         most: candidates at most; those that stand out from their question's others are kept.
         role_entities: entities of a role that are looked at.
+        beside: facts [k, 3] of whose questions ``most`` candidates are kept, too.
     """
     system.eval()
     found, chance = [], []
@@ -64,7 +66,30 @@ def propose(
     everything, value = torch.cat(found), torch.cat(chance)
     order = torch.argsort(value, descending=True, stable=True)
     # Both questions of a fact may have found it.
-    return everything[order[first_of_each(graph.index().key(everything[order]))]][:most]
+    found_once = everything[order[first_of_each(graph.index().key(everything[order]))]]
+    kept = torch.arange(len(found_once)) < most
+    if beside is not None:
+        asked = same_question(found_once, beside, graph.num_entities, graph.num_relations)
+        kept |= asked & (asked.cumsum(0) <= most)
+    return found_once[kept]
+
+
+def same_question(facts: Tensor, others: Tensor, num_entities: int, num_relations: int) -> Tensor:
+    """Tell which facts [n, 3] answer a question, (h, r, ?) or (?, r, t), that others [m, 3] answer.
+
+    >>> facts = torch.tensor([[0, 0, 1], [1, 0, 0]])
+    >>> same_question(facts, torch.tensor([[0, 0, 2]]), 3, 1).tolist()
+    [True, False]
+    """
+    found = torch.zeros(len(facts), dtype=torch.bool)
+    for end in (0, 2):
+        # As facts without their other end.
+        asked, known = (
+            torch.stack([part[:, end], part[:, 1], torch.zeros_like(part[:, 1])], 1)
+            for part in (facts, others)
+        )
+        found |= TripleIndex(known, num_entities, num_relations).contains(asked)
+    return found
 
 
 def role_of(own: Tensor, most: int) -> Tensor:

@@ -120,10 +120,12 @@ def estimated_health(found: Findings) -> Health:
     beta = found.priors.beta
     wrong = Estimate(1 - beta.value, 1 - beta.high, 1 - beta.low)
     relation = found.collected.facts[:, 1].numpy()
+    # Where an audit goes on from another, it speaks of what is new.
+    about = np.ones(len(relation), dtype=bool) if found.since is None else found.since.new
     labels = found.graph.relations
     rows = []
-    for number in np.unique(relation):
-        mine = relation == number
+    for number in np.unique(relation[about]):
+        mine = about & (relation == number)
         value, low, high = (
             float(1 - getattr(found.collected, name)[mine].mean())
             for name in ("probability", "high", "low")
@@ -191,9 +193,12 @@ def _tested_reliability(found: Findings) -> Reliability:
 def notes(found: Findings) -> tuple[str, ...]:
     """Return sentences on what was done with the columns of the input."""
     said = []
+    if found.since is not None:
+        said.append(found.since.sentence())
+        said += [f"A full audit is due: {reason}" for reason in found.since.due]
     said += [column_note(name, effect) for name, effect in found.columns.items()]
     said += sentences_on_answers(found.answers, found.learned)
-    if found.protected.all():
+    if found.protected.all() and found.since is None:
         said.append("Every fact that was judged is known to be right, so there are no suspects.")
     return tuple(said)
 

@@ -22,6 +22,7 @@ from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
 from npugraph.auditing.settings import AuditSettings
+from npugraph.auditing.since import Since, limited, touches
 from npugraph.auditing.statistics.columns import ColumnEffect
 from npugraph.auditing.statistics.contribution import Contribution, contributions
 from npugraph.auditing.statistics.evidence import TruthModel
@@ -82,6 +83,7 @@ class Findings:
             not, or where it was not told from the graph that there are any.
         chosen: validation MRR of each training setting that was tried.
         columns: what each column of the input says about its facts.
+        since: how it came of an earlier audit; None: it is a full one.
     """
 
     graph: KnowledgeGraph
@@ -103,12 +105,13 @@ class Findings:
     wrong_end: str | None = None
     chosen: Tried = ()
     columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
+    since: Since | None = None
 
     @cached_property
     def verdict(self) -> Verdict:
         """What may be said of the suspects."""
         level = self.settings.thresholds.level
-        return judge_trust(
+        said = judge_trust(
             self.test,
             self.model,
             wrong_among(self.collected, self._promised_rows, level),
@@ -116,6 +119,7 @@ class Findings:
             refuted=self.learned.refutes,
             thresholds=self.settings.thresholds,
         )
+        return limited(said, self.since, self.settings.thresholds)
 
     @property
     def share_told(self) -> bool:
@@ -224,7 +228,8 @@ class Findings:
         """Every input row and every proposed fact with its probability: as in posterior.parquet.
 
         A fact that is known to be wrong has probability 0 and no score. ``known`` is what labels
-        and answers say; ``source`` is there where the audit was told of one.
+        and answers say; ``source`` is there where the audit was told of one, and ``new`` where it
+        goes on from an earlier audit: whether the fact was added or changed.
         """
         place, known = self.place, self.place >= 0
         stored = self.graph.to_table().select(list(FACT))
@@ -244,6 +249,11 @@ class Findings:
         stored = stored.append_column("known", pa.array(known, mask=~sure))
         new = new.append_column("known", pa.nulls(len(new), pa.bool_()))
         names = [*LISTED, "collected", "fold", "known"]
+        if self.since is not None:
+            names.append("new")
+            fresh = known & self.since.new[place]
+            stored = stored.append_column("new", pa.array(fresh))
+            new = new.append_column("new", pa.nulls(len(new), pa.bool_()))
         source = self.graph.columns.get(self.settings.source or "")
         if source is not None:
             names.append("source")
@@ -310,17 +320,26 @@ class Findings:
         most, given = self.settings.most_missing, self.settings.missing is not None
         if not given and not self.missing_verdict.reliable:
             most = min(most, self.settings.budget)
+        asked = self._asked_missing
         listed = find_missing_facts(
-            _numbered(len(self.proposed.facts)),
-            self.proposed.probability,
-            score=self.proposed.score,
+            _numbered(len(asked)),
+            self.proposed.probability[asked],
+            score=self.proposed.score[asked],
             budget=most,
         )
-        rows: Ints = listed["row"].to_numpy().copy()
+        rows: Ints = asked[listed["row"].to_numpy()]
         if given or not self.missing_verdict.reliable:
             return rows
         least = self.settings.thresholds.least_missing
         return rows[self.proposed.probability[rows] >= least]
+
+    @property
+    def _asked_missing(self) -> Ints:
+        """Places of the proposed facts that may be listed: all, or those beside new facts."""
+        if self.since is None:
+            return np.arange(len(self.proposed.facts))
+        graph = self.crossfit.folds.graph
+        return np.nonzero(touches(self.proposed.facts, graph, self.since))[0]
 
     @cached_property
     def corrects(self) -> bool:

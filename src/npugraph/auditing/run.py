@@ -17,8 +17,9 @@ from npugraph.auditing.choosing import choose_training
 from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.corrections import learn_corrections
 from npugraph.auditing.cost import estimate_cost
+from npugraph.auditing.earlier import Earlier
 from npugraph.auditing.figures import short_text
-from npugraph.auditing.folds import judged_graph, make_folds
+from npugraph.auditing.folds import Folds, distinct_facts, judged_graph, make_folds
 from npugraph.auditing.home import Home
 from npugraph.auditing.issues import find_issues
 from npugraph.auditing.judgement import (
@@ -27,7 +28,9 @@ from npugraph.auditing.judgement import (
     judge_stored,
     protected_mask,
     weigh,
+    weigh_some,
 )
+from npugraph.auditing.judging import ranking_view
 from npugraph.auditing.out_of_fold import judge_out_of_fold
 from npugraph.auditing.page import report_data
 from npugraph.auditing.presets import Tried, searches, suited_settings
@@ -36,12 +39,21 @@ from npugraph.auditing.recalibration import learn, stored_graph, told_priors
 from npugraph.auditing.result import LISTED, Findings
 from npugraph.auditing.self_test import plant, self_test
 from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.auditing.since import (
+    Since,
+    begin_since,
+    end_since,
+    folds_since,
+    settings_since,
+    training_since,
+)
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.tasks import open_tasks
 from npugraph.auditing.views import ViewInputs, build_views, suited_views
 from npugraph.auditing.write import write_audit
-from npugraph.data.io import ReadOptions
+from npugraph.data.io import ReadOptions, local_folder
 from npugraph.data.sources import GraphLike, facts_of, load_graph
+from npugraph.graph import KnowledgeGraph
 from npugraph.names import percent, shorten
 from npugraph.report import ReportData, write_report
 from npugraph.settings import as_path, as_settings
@@ -65,8 +77,9 @@ class Audit(Findings):
         write_report(self.report_data(), Path(path))
 
     def write(self, folder: str | Path) -> dict[str, Any]:
-        """Write all files of the audit into a folder; return its figures."""
-        return write_audit(self, folder)
+        """Write all files of the audit into a folder, or to an address; return its figures."""
+        with local_folder(folder) as local:
+            return write_audit(self, local)
 
     def __repr__(self) -> str:
         return f"<{short_text(self)}>"
@@ -97,6 +110,7 @@ def audit(
     constraints: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     stage: Stage | None = None,
+    since: str | Path | None = None,
     cluster: str | None = None,
     workers: int | None = None,
 ) -> Audit:
@@ -115,28 +129,48 @@ def audit(
         out: a folder for the systems, one run per fold; an interrupted audit goes on from there.
             Without it they are in a temporary folder, which goes with the audit.
         stage: called with the name of each stage and its progress.
+        since: the folder of an earlier audit. Its systems are gone on with, settings that are not
+            given are its own, and what is listed is of the facts that were added or changed.
         cluster: train and judge on a Ray cluster: its address, ``auto``, or ``local`` for one on
             this machine. All machines must see ``out``. None: in this process.
         workers: jobs at once on the cluster at most.
+
+    Raises:
+        NothingAddedError: no fact was, since that audit.
     """
-    asked, say = as_settings(AuditSettings, settings), _teller(stage)
+    earlier = None if since is None else Earlier.open(as_path(since, "an earlier audit"))
+    asked = (
+        as_settings(AuditSettings, settings)
+        if earlier is None
+        else settings_since(earlier, settings)
+    )
+    say = _teller(stage)
     home = Home(None if out is None else as_path(out, "the folder of the audit"))
     whole = load_graph(graph, ReadOptions(beside=asked.columns))
     check_columns(whole, asked)
     issues = find_issues(whole, **(constraints or {}))
     known = gather_answers(whole, answers)
     judged = judged_graph(whole, known, asked)
+    going_on = None if earlier is None else begin_since(distinct_facts(judged), earlier)
     training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
+    if going_on is not None:
+        training = training_since(going_on, type(training), asked.device, changes)
     names = suited_views(judged, asked)
+    trained = going_on is None or bool(going_on.changes.relations)
     with open_tasks(cluster, workers, asked.device) as tasks:
-        cost = estimate_cost(judged, asked, training, names, search=search, workers=tasks.workers)
+        cost = estimate_cost(
+            *(judged, asked, training, names),
+            search=search,
+            paths_trained=trained,
+            workers=tasks.workers,
+        )
         say("plan", {"cost": cost})
-        folds = plant(make_folds(judged, asked.folds, asked.seed), whole.index(), asked)
+        folds = plant(_folds(judged, going_on, asked), whole.index(), asked)
         guarded = None if protected is None else facts_of(whole, protected)
         mask = protected_mask(folds.graph, known, guarded)
         if home.kept:
-            begin(home.path, whole, asked, changes or {}, known.wrong)
-        inputs = ViewInputs(folds, asked, training, home, tasks, say)
+            begin(home.path, whole, asked, changes or {}, known.wrong, going_on)
+        inputs = ViewInputs(folds, asked, training, home, tasks, say, going_on)
         tried: Tried = ()
         if search:
             training, tried = choose_training(inputs)
@@ -145,13 +179,18 @@ def audit(
         say("judging", {})
         crossfit = judge_out_of_fold(inputs, views, known.wrong)
     say("weighing", {})
-    model = weigh(crossfit, asked)
-    test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked)
+    model, new = weigh(crossfit, asked), None if going_on is None else going_on.new
+    test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked, new)
     corrector = learn_corrections(crossfit, model, asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
-    rows = stored_graph(whole, crossfit)
-    stored, effects = judge_columns(judge_stored(crossfit, model), rows, asked)
-    trusted = before_answers(stored, mask, test, model, asked).reliable
+    rows, narrowed = stored_graph(whole, crossfit), weigh_some(crossfit, model, new, asked)
+    judged_facts = judge_stored(crossfit, model, new, narrowed)
+    stored, effects = judge_columns(judged_facts, rows, asked)
+    if going_on is not None:
+        # What was there before is not listed again.
+        mask = mask | ~going_on.new
+        going_on = end_since(going_on, ranking_view(views).mrr, test.auroc, asked.thresholds)
+    trusted = before_answers(stored, mask, test, narrowed, asked).reliable
     collected, learned = learn(stored, rows, known, asked, trusted=trusted)
     return Audit(
         graph=whole,
@@ -159,10 +198,10 @@ def audit(
         settings=asked,
         training=training,
         crossfit=crossfit,
-        model=model,
+        model=narrowed,
         test=replace(test, corrected=corrector.test.right),
         corrector=corrector,
-        priors=told_priors(model.priors, test.most_wrong, learned, asked),
+        priors=told_priors(narrowed.priors, test.most_wrong, learned, asked),
         collected=collected,
         proposed=proposed,
         protected=mask,
@@ -170,10 +209,18 @@ def audit(
         learned=learned,
         issues=issues,
         missing_share=missing_share,
-        wrong_end=_told_end(model, asked),
+        wrong_end=_told_end(narrowed, asked),
         chosen=tried,
         columns=effects,
+        since=going_on,
     )
+
+
+def _folds(judged: KnowledgeGraph, since: Since | None, settings: AuditSettings) -> Folds:
+    """Cut the facts into folds, or keep the folds that an earlier audit had."""
+    if since is None:
+        return make_folds(judged, settings.folds, settings.seed)
+    return folds_since(distinct_facts(judged), since, settings)
 
 
 def _teller(stage: Stage | None) -> Stage:

@@ -30,13 +30,17 @@ def plant(folds: Folds, known: TripleIndex, settings: AuditSettings) -> Folds:
 
     Args:
         folds: of the stored facts.
-        known: all facts of the input, those known to be wrong among them; none is planted.
+        known: all facts of the input, those known to be wrong among them; none is planted, nor
+            what a system may have seen before.
         settings: ``self_test`` is the share of the stored facts that is planted, of all kinds
             together. Zero plants nothing.
     """
     wanted = per_kind(len(folds.graph), settings)
     if not wanted:
         return folds
+    if folds.seen is not None:
+        both = torch.cat([known.facts(), folds.seen])
+        known = TripleIndex(both, known.num_entities, known.num_relations)
     facts, kinds = folds.graph.facts[:0], []
     for kind in settings.tested:
         rng = generator(settings.seed, "self-test", kind)
@@ -62,11 +66,16 @@ def per_kind(count: int, settings: AuditSettings) -> int:
 
 
 def self_test(
-    crossfit: CrossFit, model: TruthModel, clean: NDArray[np.bool_], settings: AuditSettings
+    crossfit: CrossFit,
+    model: TruthModel,
+    clean: NDArray[np.bool_],
+    settings: AuditSettings,
+    about: NDArray[np.bool_] | None = None,
 ) -> SelfTest:
     """Judge the planted facts, each family by what the pools of the others taught.
 
-    ``clean`` says which collected facts [n] are believed to be right.
+    ``clean`` says which collected facts [n] are believed to be right, ``about`` which ones the
+    planted facts are told from.
     """
     found = run_self_test(
         model,
@@ -74,6 +83,7 @@ def self_test(
         {kind: pool.arrays() for kind, pool in crossfit.pools.items()},
         {kind: judged.arrays() for kind, judged in crossfit.planted.items()},
         FAMILIES,
+        about=about,
         thresholds=settings.thresholds,
         seed=settings.seed,
     )

@@ -129,6 +129,20 @@ class Thresholds(PriorThresholds):
     judged_relation: int = setting(
         100, "a relation of fewer facts gets no verdict of its own", low=1
     )
+    # An audit that goes on from an earlier one.
+    since_facts: int = setting(
+        100, "fewer facts that are added or changed get no count of wrong ones", low=1
+    )
+    since_share: float = setting(
+        0.3, "a full audit is due where more of the facts are newer than the last", low=0, high=1
+    )
+    since_chain: int = setting(10, "or after so many audits that go on from another", low=1)
+    since_mrr: float = setting(
+        0.8, "or where the validation MRR is less than this part of what it was", low=0
+    )
+    since_auroc: float = setting(
+        0.05, "or where the self-test's AUROC has fallen by more than this", low=0, high=1
+    )
     # Missing facts.
     least_found: int = setting(
         100, "fewer held-out facts that are found again say nothing of the missing ones", low=1

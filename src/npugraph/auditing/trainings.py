@@ -21,6 +21,7 @@ from npugraph.model import Model
 from npugraph.recipes import find_recipe, get_recipe
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.run_folder import Run
+from npugraph.training.warm import Start
 
 T = TypeVar("T")
 
@@ -34,12 +35,16 @@ class Train:
         recipe: as it was asked for.
         told: what the progress says beside each epoch, such as the fold.
         checkpoint_seconds: least time between two checkpoints.
+        start: the run folder whose weights it starts from; None: it starts anew.
+        trains: False takes these weights as they are.
     """
 
     folder: Path
     recipe: str
     told: dict[str, Any]
     checkpoint_seconds: float = 0.0
+    start: Path | None = None
+    trains: bool = True
 
     @property
     def needs(self) -> Path:
@@ -54,6 +59,7 @@ class Train:
         run = Run.open(self.folder)
         if not run.progress().finished:
             settings = make_settings(get_recipe(self.recipe).settings, run.settings)
+            start = None if self.start is None else Start(Run.open(self.start), self.trains)
             fit(
                 run.splits(),
                 self.recipe,
@@ -62,6 +68,7 @@ class Train:
                 resume=True,
                 report=lambda line: say("epoch", {**self.told, **line}),
                 checkpoint_seconds=self.checkpoint_seconds,
+                start=start,
             )
         say("trained", self.told)
 
@@ -111,12 +118,20 @@ class OnDemand(Sequence[T], Generic[T]):
         return self._held[place]
 
 
-def open_systems(
-    home: Home, folders: Sequence[Path], recipe: str, device: str, keep: int = 1
-) -> OnDemand[Model]:
-    """Return the trained systems of run folders; ``home`` stays as long as they do."""
+class Systems(OnDemand[Model]):
+    """The trained systems of run folders."""
 
-    def opened(place: int, _: Home = home) -> Model:
-        return load(folders[place], device, recipe=recipe).system
+    def __init__(
+        self, home: Home, folders: Sequence[Path], recipe: str, device: str, keep: int = 1
+    ) -> None:
+        """Open them when they are asked for; ``home`` stays as long as they do."""
+        self._home, self._folders = home, folders
+        super().__init__(
+            len(folders), lambda place: load(folders[place], device, recipe=recipe).system, keep
+        )
 
-    return OnDemand(len(folders), opened, keep)
+    @property
+    def mrr(self) -> float:
+        """Of validation, the mean of their best epochs."""
+        best = [Run.open(folder).progress().best_mrr for folder in self._folders]
+        return sum(best) / len(best)

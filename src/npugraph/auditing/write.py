@@ -12,6 +12,7 @@ from torch import Tensor
 
 from npugraph.auditing.alternatives import better_alternatives
 from npugraph.auditing.cleaning import write_cleaned
+from npugraph.auditing.earlier import write_history
 from npugraph.auditing.figures import summary
 from npugraph.auditing.page import report_data, sentences
 from npugraph.auditing.result import FACT, Findings
@@ -38,6 +39,7 @@ def write_audit(
     - patch.json: what was taken out; ``npugraph apply`` and ``npugraph revert`` take it;
     - facts.tsv: the input, where it was no file;
     - report.html: the same for a person;
+    - history.parquet: what the systems know, for an audit that goes on from this one;
     - audit.json: figures, settings and thresholds.
 
     Args:
@@ -55,6 +57,8 @@ def write_audit(
     write_table(_features(found), folder / "features.parquet")
     if len(evidence := _evidence(found)):
         write_table(evidence, folder / "evidence.parquet")
+    earlier = None if found.since is None else found.since.earlier
+    write_history(found.crossfit.folds, earlier, folder)
     if len(names := _names(found)):
         write_table(names, folder / "names.parquet")
     # Columns beyond the three would be misread without their names.

@@ -26,12 +26,12 @@ from npugraph.cli.common import (
 )
 from npugraph.cli.output import (
     OverwriteOption,
-    check_folder,
-    check_ours,
     check_space,
     clear_folder,
+    made_in,
     stoppable,
 )
+from npugraph.errors import NothingAddedError, SettingsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,6 +115,25 @@ WorkersOption = Annotated[
         show_default=False,
     ),
 ]
+OutOption = Annotated[
+    str | None, typer.Option(help="The folder to write, or an address such as s3://bucket/audit.")
+]
+WorkOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A local folder for the work where --out is an address; one that is kept can be gone "
+        "on with.",
+        show_default=False,
+    ),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="OLD_AUDIT",
+        help="Judge what was added or changed since an earlier audit, with its systems.",
+        show_default=False,
+    ),
+]
 AuditSetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -129,7 +148,8 @@ AuditSetOption = Annotated[
 
 def audit(
     graph: GraphArgument = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to write.")] = None,
+    out: OutOption = None,
+    since: SinceOption = None,
     recipe: RecipeOption = None,
     folds: FoldsOption = None,
     views: ViewsOption = None,
@@ -150,6 +170,7 @@ def audit(
     seed: AuditSeedOption = None,
     cluster: ClusterOption = None,
     workers: WorkersOption = None,
+    work: WorkOption = None,
     overwrite: OverwriteOption = False,
     show_settings: Annotated[
         bool, typer.Option("--show-settings", help="Print the settings, their defaults, and stop.")
@@ -164,6 +185,7 @@ def audit(
     Every fact is judged by a system that never saw it. The input is not changed. Without GRAPH
     some wrong facts are planted in the bundled graph, and the end says how many were found.
     An interrupted audit goes on where it stopped when the same command is given again.
+    With --since what is not given is as in the earlier audit, and only what is new is listed.
     Facts that a label (0, 1) or --answers calls wrong are not trained on, and right ones never
     suspected; 20 answers recalibrate probabilities, 20 random ones tell the share of wrong facts.
 
@@ -185,26 +207,34 @@ def audit(
     }
     from npugraph.auditing.tasks import check_tasks
 
-    settings, changes = _settings(given, assignments or [])
+    earlier = None if since is None else _earlier(since)
+    settings, changes = _settings(given, assignments or [], earlier)
     if show_settings:
         _show_settings(settings, as_json)
         return
-    folder = _checked(out, overwrite)
-    check_tasks(cluster, workers)
-    truth: Truth | None = None
-    more = "The same command goes on from there."
-    with stoppable(folder, more, lambda: _has_kept(folder), "audit"):
-        if graph is None:
-            whole, truth = _planted(settings.seed)
-        else:
-            whole = load_graph(graph, header, columns, delimiter, settings.columns)
-        guarded = None if protect is None else _read_facts(whole, protect)
-        told = {"types": types, "rules": rules, "shapes": shapes}
-        known = {"protected": guarded, "answers": answers, "constraints": told}
-        by = {"cluster": cluster, "workers": workers}
-        found = _run(whole, settings, changes, {**known, **by}, folder, overwrite)
-        result = _write(found, truth, folder)
-    emit("audit", result, as_json, lambda: _show(found, result, folder))
+    reading = (header, columns, delimiter, settings.columns)
+    with made_in(out, work, "audit", overwrite) as folder:
+        if earlier is not None and folder.resolve() == earlier.resolve():
+            raise SettingsError(f"--out {out} is the earlier audit itself; take another folder.")
+        check_tasks(cluster, workers)
+        truth: Truth | None = None
+        more = "The same command goes on from there."
+        with stoppable(folder, more, lambda: _has_kept(folder), "audit"):
+            if graph is None:
+                whole, truth = _planted(settings.seed)
+            else:
+                whole = load_graph(graph, *reading)
+            guarded = None if protect is None else _read_facts(whole, protect)
+            told = {"types": types, "rules": rules, "shapes": shapes}
+            known = {"protected": guarded, "answers": answers, "constraints": told}
+            by = {"since": earlier, "cluster": cluster, "workers": workers}
+            try:
+                found = _run(whole, settings, changes, {**known, **by}, folder, overwrite)
+            except NothingAddedError as nothing:
+                _show_nothing(str(nothing), since, as_json)
+                return
+            result = _write(found, truth, folder) | {"out": out}
+    emit("audit", result, as_json, lambda: _show(found, result, str(out)))
 
 
 def audit_first(graph: str, out: Path) -> None:
@@ -216,21 +246,41 @@ def audit_first(graph: str, out: Path) -> None:
 
 
 def _settings(
-    given: dict[str, Any], assignments: list[str]
+    given: dict[str, Any], assignments: list[str], earlier: Path | None = None
 ) -> tuple[AuditSettings, dict[str, str]]:
     """Make the settings of the audit and the changes of the recipe; options win over --set.
 
-    What is wrong fails here, before anything is read.
+    What is given nowhere is as in an ``earlier`` audit, or as by default. What is wrong fails
+    here, before anything is read.
     """
     from npugraph.auditing import AuditSettings
     from npugraph.auditing.settings import divide_settings
     from npugraph.settings import make_settings, parse_assignments
 
     values = parse_assignments(assignments)
-    recipe = given["recipe"] or values.pop("recipe", AuditSettings.recipe)
+    before: dict[str, Any] = {}
+    if earlier is not None:
+        from npugraph.auditing.earlier import Earlier
+
+        before = Earlier.open(earlier).asked
+    usual = before.get("recipe", AuditSettings.recipe)
+    recipe = given["recipe"] or values.pop("recipe", usual)
     asked, changes = divide_settings(recipe, values)
     asked |= {name: value for name, value in given.items() if value is not None}
-    return make_settings(AuditSettings, {**asked, "recipe": recipe}), changes
+    return make_settings(AuditSettings, {**before, **asked, "recipe": recipe}), changes
+
+
+def _earlier(since: str) -> Path:
+    """Return the folder of an earlier audit, copied here where it is elsewhere."""
+    from npugraph.data.io import local_copy
+
+    return local_copy(since)
+
+
+def _show_nothing(sentence: str, since: str | None, as_json: bool) -> None:
+    """Say that there is nothing to judge."""
+    record = {"since": since, "added": 0, "changed": 0, "notes": [sentence]}
+    emit("audit.nothing", record, as_json, lambda: typer.echo(sentence))
 
 
 def _show_settings(settings: AuditSettings, as_json: bool) -> None:
@@ -251,18 +301,6 @@ def _show_settings(settings: AuditSettings, as_json: bool) -> None:
         "thresholds": dataclasses.asdict(settings.thresholds),
     }
     emit("audit.settings", record, as_json, show)
-
-
-def _checked(out: Path | None, overwrite: bool) -> Path:
-    """Return the folder to write; refuse what cannot be one before any work is done."""
-    from npugraph.errors import SettingsError
-
-    if out is None:
-        raise SettingsError("Say where to write the audit: --out DIR.")
-    check_folder(out)
-    if overwrite:
-        check_ours(out, "audit")
-    return out
 
 
 def _run(
@@ -305,7 +343,7 @@ def _write(found: Audit, truth: Truth | None, out: Path) -> dict[str, Any]:
     result = write_audit(found, out, planted=planted)
     if planted is not None:
         result["planted"] = dataclasses.asdict(planted_check(found, planted))
-    return {**result, "out": str(out)}
+    return result
 
 
 def _planted(seed: int) -> tuple[KnowledgeGraph, Truth]:
@@ -361,7 +399,7 @@ def _stages() -> Iterator[Stage]:
         yield stage
 
 
-def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
+def _show(found: Audit, result: dict[str, Any], out: str) -> None:
     typer.echo(f"Verdict: {result['verdict']}. {result['verdict_reason']}")
     typer.echo("")
     wrong = "Probably wrong" if result["expected_wrong"] is not None else "Most suspicious first"
@@ -371,7 +409,7 @@ def _show(found: Audit, result: dict[str, Any], out: Path) -> None:
         typer.echo(line)
     for line in (*result["verdict_helps"], *result["notes"], *result["warnings"]):
         typer.echo(f"note: {line}")
-    typer.echo(f"All of it is in {out}; open {out / 'report.html'} in a browser.")
+    typer.echo(f"All of it is in {out}; open {out.rstrip('/')}/report.html in a browser.")
 
 
 def _show_facts(title: str, found: Audit, facts: pa.Table, count: int) -> None:
@@ -392,9 +430,12 @@ def _show_facts(title: str, found: Audit, facts: pa.Table, count: int) -> None:
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     """Yield what was found, one sentence per line."""
+    since = result.get("since")
     if result["wrong_share"] is not None:
+        count = result["facts"] if since is None else since["added"] + since["changed"]
+        which = "" if since is None else "new "
         yield (
-            f"About {result['wrong_share']:.1%} of the {result['facts']:,} facts are wrong (90% "
+            f"About {result['wrong_share']:.1%} of the {count:,} {which}facts are wrong (90% "
             f"interval {result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
         )
         if result["wrong_end"] is not None:

@@ -366,7 +366,9 @@ def predict(
 
 def score(
     run: RunArgument,
-    facts: Annotated[Path, typer.Argument(metavar="FACTS", help="A file of facts to score.")],
+    facts: Annotated[
+        str, typer.Argument(metavar="FACTS", help="A file of facts to score, or its address.")
+    ],
     out: Annotated[Path, typer.Option(help="Where to write them: .tsv, .csv or .parquet.")],
     graph: OtherGraphOption = None,
     header: HeaderOption = None,

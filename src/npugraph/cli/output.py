@@ -41,6 +41,7 @@ AUDIT_FILES = (
     "names.parquet",
     "evidence.parquet",
     "features.parquet",
+    "history.parquet",
     "posterior.parquet",
     "cleaned.tsv",
     "quarantine.tsv",
@@ -75,6 +76,31 @@ def check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder.")
     _probe(out, out)
+
+
+@contextmanager
+def made_in(out: str | None, work: Path | None, kind: str, overwrite: bool) -> Iterator[Path]:
+    """Yield the local folder to write, checked before any work; an address gets it at the end.
+
+    Args:
+        out: --out, a folder or an address.
+        work: --work, the local folder where --out is an address; None: a temporary one.
+        kind: what is written.
+        overwrite: whether what npugraph wrote there before may be replaced.
+    """
+    from npugraph.data.io import check_target, is_address, local_folder
+
+    if out is None:
+        raise SettingsError(f"Say where to write the {kind}: --out DIR.")
+    if work is not None and not is_address(out):
+        raise SettingsError("--work is for an --out that is an address; here --out is the folder.")
+    if is_address(out):
+        check_target(out, overwrite=overwrite)
+    with local_folder(out, work) as folder:
+        check_folder(folder)
+        if overwrite:
+            check_ours(folder, kind)
+        yield folder
 
 
 def check_file(out: Path, overwrite: bool) -> None:

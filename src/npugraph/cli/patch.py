@@ -50,7 +50,7 @@ def export(
     ],
     out: ToOption = None,
     facts: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="The file that was audited, or its folder, where it is not found by itself.",
             show_default=False,
@@ -89,6 +89,7 @@ def export(
 
     Example: npugraph export audit --format graph --out cleaned.tsv
     """
+    from npugraph.data.io import local_copy
     from npugraph.review.export import Decided, ExportSettings, check_format
     from npugraph.review.export import export as make
     from npugraph.settings import make_settings
@@ -101,7 +102,8 @@ def export(
     _need_place(out, as_json)
     if out is not None and not out.is_dir():
         check_file(out, overwrite)
-    made = make(Decided.open(audit, quarantine=quarantine, facts=facts), format, settings)
+    place = None if facts is None else local_copy(facts)
+    made = make(Decided.open(audit, quarantine=quarantine, facts=place), format, settings)
     for note in made.notes:
         log.warning("%s", note)
     written = _write_files(made.files, out, overwrite)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence, Sized
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import pyarrow.interchange
 import torch
 from torch import Tensor
 
-from npugraph.data.io import ReadOptions, check_table, encode_tables, read_table
+from npugraph.data.io import ReadOptions, check_table, encode_tables, local_copy, read_table
 from npugraph.data.io.formats import ROLES, looks_like_header
 from npugraph.errors import DataError, nearest
 from npugraph.graph import PARTS, KnowledgeGraph, Splits, Vocabulary
@@ -63,7 +62,7 @@ def rows_of(data: Any, options: ReadOptions, what: str = "") -> pa.Table | Tenso
     """
     what = what or type(data).__name__
     if isinstance(data, str | os.PathLike):
-        return read_table(Path(data), options)[0]
+        return read_table(local_copy(data), options)[0]
     if isinstance(data, Splits):
         data = data.whole()
     if isinstance(data, KnowledgeGraph):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from npugraph.data import datasets
 from npugraph.data.frames import graph_from_memory, rows_of
-from npugraph.data.io import ReadOptions, digest, read_graph, read_splits
+from npugraph.data.io import ReadOptions, digest, local_copy, read_graph, read_splits
 from npugraph.graph import InputFile, KnowledgeGraph, Splits
 
 # What load_graph takes; frames of other libraries have no type that could be named here.
@@ -27,7 +27,8 @@ def load_graph(
         graph: one of
 
             - a name of the catalogue, or ``world``, the bundled graph;
-            - a file of facts, or a folder with train, valid and test, as str or Path;
+            - a file of facts, or a folder with train, valid and test, as str or Path, or an
+              address of fsspec such as ``s3://bucket/facts.tsv``;
             - a DataFrame (pandas, polars, ...) or Arrow table with the columns head, relation,
               tail and, if wanted, confidence and label; a dict of such columns;
             - an array [n, 3] of names or of ids from 0, numpy or torch; a list of facts;
@@ -48,7 +49,7 @@ def load_graph(
         return replace(graph_from_memory(graph, options or ReadOptions()), name="graph")
     if isinstance(graph, str) and graph in (datasets.BUNDLED, *datasets.CATALOGUE):
         return datasets.load(graph)
-    path, options = Path(graph), options or ReadOptions()
+    path, options = local_copy(graph), options or ReadOptions()
     if graph and path.is_dir():
         splits = read_splits(path, options)
         files = [Path(part.source) for part in splits.parts().values()]

@@ -98,7 +98,7 @@ def train(
         last = epoch == settings.epochs
         checked = last or epoch % settings.validate_every == 0
         if checked:
-            line |= _validate(training, splits, settings, progress, checkpoints)
+            line |= _validate(epoch, training, splits, settings, progress, checkpoints)
         line |= health
         if judge is not None:
             line |= judge(training.system)
@@ -177,7 +177,26 @@ def _mean_loss(total: Tensor, count: int, epoch: int) -> float:
     return mean
 
 
+def validate_start(
+    training: Training,
+    optimizer: torch.optim.Optimizer,
+    splits: Splits,
+    settings: TrainSettings,
+    progress: Progress,
+    checkpoints: Checkpoints,
+    *,
+    ends: bool,
+) -> None:
+    """Validate what a training starts from, as epoch 0; with ``ends`` it is all there is."""
+    line = {"epoch": 0, **_validate(0, training, splits, settings, progress, checkpoints)}
+    progress.finished = ends
+    checkpoints.log(line)
+    if ends:
+        checkpoints.save(training, optimizer, progress)
+
+
 def _validate(
+    epoch: int,
     training: Training,
     splits: Splits,
     settings: TrainSettings,
@@ -192,7 +211,7 @@ def _validate(
     metrics = training.system.share.peers.same(metrics)
     if metrics["mrr"] > progress.best_mrr or len(splits.valid) == 0:
         progress.best_mrr = metrics["mrr"]
-        progress.best_epoch = progress.epoch + 1
+        progress.best_epoch = epoch
         progress.bad_validations = 0
         checkpoints.keep_best(training.system)
     else:

@@ -109,10 +109,16 @@ class Run:
         except (json.JSONDecodeError, KeyError) as error:
             raise RunError(f"{path} is damaged ({error}).") from None
 
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """Return the names of the entities and of the relations."""
+        return (
+            read_vocabulary(self.folder / "entities.parquet", "entity"),
+            read_vocabulary(self.folder / "relations.parquet", "relation"),
+        )
+
     def splits(self) -> Splits:
         """Return the graph this run was trained on, as ids and labels."""
-        entities = read_vocabulary(self.folder / "entities.parquet", "entity")
-        relations = read_vocabulary(self.folder / "relations.parquet", "relation")
+        entities, relations = self.vocabularies()
         table = pyarrow.parquet.read_table(self.folder / "facts.parquet")
         columns = [table[name].to_numpy() for name in ("head", "relation", "tail")]
         facts = torch.stack([torch.from_numpy(column.copy()) for column in columns], dim=1)
@@ -148,13 +154,16 @@ class Run:
         """Write the state of a model as the best so far."""
         save(state, {}, self.folder / "model.safetensors", share)
 
-    def load_best(self, model: Model) -> None:
-        """Load the best weights into a model."""
+    def best_weights(self, share: Share) -> dict[str, Tensor]:
+        """Return the weights of the best epoch, or a rank's share of them."""
         path = self.folder / "model.safetensors"
         if not path.is_file():
             raise RunError(f"{self.folder} has no model yet: its training was never validated.")
-        tensors, _ = load(path, model.share)
-        model.load_state_dict(tensors)
+        return load(path, share)[0]
+
+    def load_best(self, model: Model) -> None:
+        """Load the best weights into a model."""
+        model.load_state_dict(self.best_weights(model.share))
 
     def save_last(
         self, training: Training, optimizer: torch.optim.Optimizer, progress: Progress
@@ -177,16 +186,22 @@ class Run:
             return Progress()
         tensors, record = load(path, _share(training, optimizer))
         training.load_state_dict(_below(tensors, "model/"))
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, tensor in _below(tensors, "optimizer/").items():
-            number, _, name = key.partition("/")
-            state.setdefault(int(number), {})[name] = tensor
+        state = _by_number(_below(tensors, "optimizer/"))
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
         torch.set_rng_state(tensors["random/cpu"])
         if "random/cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors["random/cuda"])
         return Progress(**json.loads(record["progress"]))
+
+    def optimizer_state(
+        self, training: Training, optimizer: torch.optim.Optimizer
+    ) -> dict[int, dict[str, Tensor]]:
+        """Return what the optimiser kept of each weight, by its number; nothing: no checkpoint."""
+        path = self.folder / "last.safetensors"
+        if not path.is_file():
+            return {}
+        return _by_number(_below(load(path, _share(training, optimizer))[0], "optimizer/"))
 
     def progress(self) -> Progress:
         """Return how far the run had come at its latest checkpoint."""
@@ -302,6 +317,15 @@ def _share(training: Training, optimizer: torch.optim.Optimizer) -> Share:
         if names[id(weight)] in blocks:
             blocks[f"optimizer/{number}"] = blocks[names[id(weight)]]
     return replace(share, blocks=blocks)
+
+
+def _by_number(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    """Return the state of an optimiser, by the number of a weight, of what a checkpoint holds."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, _, name = key.partition("/")
+        state.setdefault(int(number), {})[name] = tensor
+    return state
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

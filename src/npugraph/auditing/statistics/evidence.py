@@ -175,17 +175,59 @@ def _fit(
     """Return one score, the priors and how scores become probabilities, by a noise profile."""
     asked: _Asked = {"thresholds": thresholds, "seed": seed}
     stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, **asked)
+    everything = np.ones(len(collected.fold), dtype=bool)
+    return _calibrate(stacked, collected, pools, everything, profile, wrong_end, given, asked)
+
+
+def narrow(
+    model: TruthModel,
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
+    about: NDArray[np.bool_],
+    *,
+    beta: float | None = None,
+    alpha: float | None = None,
+    thresholds: Thresholds = TUNED,
+    seed: int = 0,
+) -> TruthModel:
+    """Return how scores become probabilities among some of the collected facts.
+
+    Scores are those of the model. The share of wrong facts, and how pure the low end is, are told
+    by the facts ``about`` [n] alone: they may be worse than the others, or less known. Other
+    arguments as for :func:`fit_truth_model`, which made the model.
+    """
+    used = pools if model.wrong_end is None else _by_end(pools, thresholds.least_of_end)[0]
+    given = {"beta": beta, "alpha": alpha}
+    asked: _Asked = {"thresholds": thresholds, "seed": seed}
+    parts = (model.stack, collected, used, about, model.profile, model.wrong_end)
+    return _calibrate(*parts, given, asked)
+
+
+def _calibrate(
+    stacked: Stack,
+    collected: FactArrays,
+    pools: Mapping[str, FactArrays],
+    about: NDArray[np.bool_],
+    profile: NoiseProfile,
+    wrong_end: str | None,
+    given: Mapping[str, float | None],
+    asked: _Asked,
+) -> TruthModel:
+    """Return the priors of the facts ``about`` [n], and how their scores become probabilities."""
+    thresholds, seed = asked["thresholds"], asked["seed"]
+    score = stacked.collected[about]
     rng = np.random.default_rng(number(seed, "pool"))
     places = mixed_pool(stacked.pools, profile.weight, rng, thresholds)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
-    priors = estimate_priors(stacked.collected, pool, **given, **asked)
+    priors = estimate_priors(score, pool, **given, **asked)
     support = None
     if all(each.support is not None for each in pools.values()):
         support = np.concatenate([pools[kind].support[places[kind]] for kind in pools])  # type: ignore[index]
-    low = low_end(stacked.collected, pool, collected.support, support, thresholds)
+    own = None if collected.support is None else collected.support[about]
+    low = low_end(score, pool, own, support, thresholds)
     if given["beta"] is None:
         priors = low.humble(priors, thresholds)
-    ratio = DensityRatio.fit(stacked.collected, pool)
+    ratio = DensityRatio.fit(score, pool)
     return TruthModel(profile, stacked, priors, ratio, low, wrong_end, given["beta"] is not None)
 
 

@@ -109,6 +109,7 @@ def run_self_test(
     planted: Mapping[str, FactArrays],
     families: Mapping[str, tuple[str, ...]],
     *,
+    about: Bools | None = None,
     thresholds: Thresholds = TUNED,
     seed: int = 0,
 ) -> SelfTest:
@@ -120,6 +121,7 @@ def run_self_test(
         pools: by kind, uncollected facts.
         planted: by kind, facts that are known to be wrong and were judged as collected ones.
         families: the kinds of each family.
+        about: which collected facts [n] all planted ones are told from; None: all.
         thresholds: what was tuned.
         seed: every draw follows from it.
     """
@@ -141,7 +143,7 @@ def run_self_test(
         rows.append(FamilyTest(family, len(score), told, float(called.mean())))
     scores = {kind: model.stack.score(each.features, each.fold) for kind, each in planted.items()}
     every = np.concatenate(list(scores.values()))
-    stored = model.stack.collected
+    stored = model.stack.collected if about is None else model.stack.collected[about]
     return SelfTest(
         tuple(rows),
         len(every),

@@ -11,6 +11,7 @@ from torch import Tensor
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.home import Home
 from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.auditing.since import Since
 from npugraph.auditing.tasks import InProcess, Job, Tasks
 from npugraph.model import Model
 from npugraph.settings import TrainSettings
@@ -31,6 +32,7 @@ class ViewInputs:
         home: the folder for what is trained.
         tasks: who trains it; None: it is trained already.
         say: told each stage.
+        since: what systems start from, where there is an earlier audit.
     """
 
     folds: Folds
@@ -39,6 +41,7 @@ class ViewInputs:
     home: Home = field(default_factory=Home)
     tasks: Tasks | None = field(default_factory=InProcess)
     say: Stage = _nothing
+    since: Since | None = None
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Have jobs done, whoever does them."""
@@ -72,7 +75,9 @@ class Ranking(View, Protocol):
     Attributes:
         systems: by fold, a system that knows nothing of the fold's facts.
         score: the two columns, of tail and head, whose mean is the plain score.
+        mrr: of validation, the mean of the systems.
     """
 
     systems: Sequence[Model]
     score: tuple[str, str]
+    mrr: float

@@ -6,16 +6,18 @@ facts of the others, and only that system judges the facts of the fold.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
+from npugraph.auditing.earlier import validated
 from npugraph.auditing.features import FEATURES, Comparer
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.settings import AuditSettings
-from npugraph.auditing.trainings import Train, begin_run, open_systems
+from npugraph.auditing.trainings import Systems, Train, begin_run
 from npugraph.auditing.views.base import ViewInputs
 from npugraph.model import Model
 from npugraph.seeds import generator, number
@@ -28,10 +30,17 @@ class EmbeddingView:
     columns = FEATURES
     score = ("score_tail", "score_head")
 
-    def __init__(self, folds: Folds, systems: Sequence[Model], settings: AuditSettings) -> None:
-        """Judge by systems that were trained without one fold each."""
+    def __init__(
+        self,
+        folds: Folds,
+        systems: Sequence[Model],
+        settings: AuditSettings,
+        mrr: float = math.nan,
+    ) -> None:
+        """Judge by systems that were trained without one fold each; ``mrr`` is of validation."""
         self.folds = folds
         self.systems = systems
+        self.mrr = mrr
         self.settings = settings
         self._comparer: tuple[int, Comparer] | None = None
 
@@ -50,7 +59,8 @@ class EmbeddingView:
 
 def embedding_view(inputs: ViewInputs) -> EmbeddingView:
     """Train one system per fold."""
-    return EmbeddingView(inputs.folds, fit_systems(inputs), inputs.settings)
+    systems = fit_systems(inputs)
+    return EmbeddingView(inputs.folds, systems, inputs.settings, systems.mrr)
 
 
 def fit_systems(
@@ -59,10 +69,14 @@ def fit_systems(
     folder: str = "folds",
     recipe: str | None = None,
     keep: int = 1,
-) -> Sequence[Model]:
+    *,
+    trains: bool = True,
+) -> Systems:
     """Train one system per fold on the facts of the others; every fold has a seed of its own.
 
-    The systems are opened when they are asked for; ``keep`` of them are held at once.
+    Where there is an earlier audit each starts from the system of its fold there; without
+    ``trains`` it stays as it is. The systems are opened when they are asked for; ``keep`` of them
+    are held at once.
     """
     home, count = inputs.home, inputs.folds.count
     recipe = recipe or inputs.settings.recipe
@@ -70,17 +84,20 @@ def fit_systems(
     if inputs.tasks is not None:
         epochs = inputs.training.epochs
         inputs.say("training", {"view": view, "systems": count, "epochs": epochs})
-        for fold, run in enumerate(runs):
-            _begin_fold(inputs, fold, run, recipe)
-        told = [{"fold": fold} for fold in range(count)]
-        seconds = home.checkpoint_seconds
-        jobs = [Train(run, recipe, t, seconds) for run, t in zip(runs, told, strict=True)]
-        inputs.run(jobs)
-    return open_systems(home, runs, recipe, inputs.training.device, keep)
+        inputs.run(
+            [_begin_fold(inputs, fold, run, recipe, trains) for fold, run in enumerate(runs)]
+        )
+    return Systems(home, runs, recipe, inputs.training.device, keep)
 
 
-def _begin_fold(inputs: ViewInputs, fold: int, folder: Path, recipe: str) -> None:
-    settings = inputs.settings
+def _begin_fold(inputs: ViewInputs, fold: int, folder: Path, recipe: str, trains: bool) -> Train:
+    """Write what the system of a fold is trained on; return the job that trains it."""
+    settings, since = inputs.settings, inputs.since
     own = replace(inputs.training, seed=number(settings.seed, "fold", fold) % 2**31)
-    splits = inputs.folds.splits(fold, settings.thresholds.valid_share, settings.seed)
+    start = None if since is None else since.earlier.start(folder.parent.name, fold, trains)
+    valid = None if start is None else validated(start, inputs.folds.graph)
+    splits = inputs.folds.splits(fold, settings.thresholds.valid_share, settings.seed, valid)
     begin_run(folder, splits, recipe, own)
+    told = {"fold": fold}
+    begins = None if start is None else start.run.folder.absolute()
+    return Train(folder, recipe, told, inputs.home.checkpoint_seconds, begins, trains)

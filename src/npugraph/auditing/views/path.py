@@ -13,6 +13,7 @@ pool was made of would speak against it, and nothing speaks so against a stored 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,16 +42,20 @@ class PathView:
     columns = tuple(f"{value}_{side}" for side in SIDES for value in VALUES)
     score = ("score_tail", "score_head")
 
-    def __init__(self, folds: Folds, halves: Sequence[PathModel], seed: int) -> None:
+    def __init__(
+        self, folds: Folds, halves: Sequence[PathModel], seed: int, mrr: float = math.nan
+    ) -> None:
         """Judge by systems whose edges are all facts that are judged, the planted ones too.
 
         Args:
             folds: which fold each fact is in.
             halves: the systems of the even and of the odd folds, trained on the facts of the other.
             seed: groups follow from it.
+            mrr: of validation, the mean of the systems.
         """
         self.folds = folds
         self.index = folds.index()
+        self.mrr = mrr
         self.fold = _fold_of(folds)
         order = _by_fold(self.fold, generator(seed, "path groups"))
 
@@ -114,7 +119,12 @@ def path_view(inputs: ViewInputs) -> PathView:
     everything = folds.graph.with_facts(folds.index().facts())
     recipe, training = path_settings(everything, inputs.settings, inputs.training)
     own = replace(inputs, folds=halves_of(folds), training=training)
-    systems = fit_systems(own, "path", "path", recipe)
+    since = inputs.since
+    if since is not None and training is not inputs.training:
+        own = replace(own, training=since.settings_of("path", training))
+    # Without a name that they never met, systems of paths are as good on a graph that has grown.
+    trains = since is None or bool(since.changes.relations)
+    systems = fit_systems(own, "path", "path", recipe, trains=trains)
 
     def along_all(half: int) -> PathModel:
         system = systems[half]
@@ -122,7 +132,8 @@ def path_view(inputs: ViewInputs) -> PathView:
             raise SettingsError(f"The recipe {recipe} has no paths to judge by; take path.")
         return system.on_graph(everything)
 
-    return PathView(folds, OnDemand(len(systems), along_all), inputs.settings.seed)
+    halves = OnDemand(len(systems), along_all)
+    return PathView(folds, halves, inputs.settings.seed, systems.mrr)
 
 
 def half_of(fold: int) -> int:

@@ -15,6 +15,7 @@ from npugraph.data.io.read import (
     read_splits,
     read_table,
 )
+from npugraph.data.io.remote import check_target, is_address, local_copy, local_folder
 from npugraph.data.io.write import (
     check_format,
     write_splits,
@@ -30,10 +31,14 @@ __all__ = [
     "ReadOptions",
     "check_format",
     "check_table",
+    "check_target",
     "compress",
     "digest",
     "encode_tables",
     "find_part",
+    "is_address",
+    "local_copy",
+    "local_folder",
     "read_content",
     "read_graph",
     "read_own_table",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from torch.nn.functional import embedding, softplus
 from npugraph.encoders import Encoder
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
-from npugraph.model import FoundPath, Model
+from npugraph.model import FoundPath, Model, Named
 from npugraph.recipes.path.judged import Judged
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
@@ -127,6 +128,14 @@ class PathModel(Model):
         # What was learned of facts stays behind with these.
         made.load_state_dict({**made.state_dict(), **dict(self.named_parameters())})
         return made.to(self.device).train(self.training)
+
+    def rows_by_name(self) -> Mapping[str, Named] | None:
+        """Tell it of query vectors and edges; a subclass may keep more than these."""
+        if type(self) is not PathModel:
+            return None
+        edges = r"layers\.\d+\.edge_(weight|bias)"
+        names = [name for name in self.state_dict() if re.fullmatch(edges, name)]
+        return dict.fromkeys(["encoder.relations", *names], "relation")
 
     def regroup(self, order: Tensor) -> None:
         """Hide neighbours in ``order`` [n], the numbers of all stored facts, together."""
