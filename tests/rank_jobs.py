@@ -90,6 +90,12 @@ def all_losses_apart(peers: Peers, cases: Mapping[str, tuple[Any, ...]]) -> dict
     return all_losses(peers, cases)
 
 
+def all_losses_kept(peers: Peers, cases: Mapping[str, tuple[Any, ...]]) -> dict[str, list[float]]:
+    """As :func:`all_losses`, but every rank keeps its gradients for itself."""
+    Peers.add_gradients = lambda self, weights: None  # type: ignore[method-assign]
+    return all_losses(peers, cases)
+
+
 def graph_of(name: str) -> Splits:
     return load_splits("umls", 0) if name == "umls" else groups()
 
@@ -108,6 +114,7 @@ def train(
     return {
         "progress": asdict(fitted.progress),
         "losses": [line["loss"] for line in fitted.metrics],
+        "weights": sum(p.detach().double().sum().item() for p in fitted.system.parameters()),
         "widths": {n: t.shape[1] for n, t in fitted.system.state_dict().items() if t.dim() == 2},
     }
 

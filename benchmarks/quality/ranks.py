@@ -47,14 +47,14 @@ def losses(
     training = chosen.build(settings, load_splits(graph, settings.seed).train).to(DTYPES[dtype])
     split(training, settings, peers)
     optimizer = make_optimizer(training, settings)
-    recorder = StepRecorder(torch.Generator(), False)
+    recorder, gradients = StepRecorder(torch.Generator(), False), training.system.share.gradients
     batches = (
         rows
         for epoch in count(1)
         for rows in begin_epoch(epoch, training, optimizer, settings, recorder)
     )
     return [
-        float(descend(training.loss(rows, recorder.rng), optimizer))
+        float(descend(training.loss(rows, recorder.rng), optimizer, peers=gradients))
         for rows in islice(batches, steps)
     ]
 

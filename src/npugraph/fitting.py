@@ -93,9 +93,9 @@ def fit(
             ``npugraph.training.memory.plan_memory`` tells from it what memory training takes.
         checkpoint_seconds: least time between two checkpoints of the run folder; 0 writes one at
             every validation. The last epoch is always written.
-        peers: the processes that train together, each some of the dimensions: all of them call this
-            with the same arguments. ``npugraph.peers.join`` finds them where torchrun has started
-            this process.
+        peers: the processes that train together, each some of the dimensions or, for path and
+            npugraph-path, of the questions: all of them call this with the same arguments.
+            ``npugraph.peers.join`` finds them where torchrun has started this process.
         start: a run of the same recipe, perhaps of another graph, whose weights the training begins
             with, for all names that both know; they are validated first. The others are drawn.
 
@@ -132,7 +132,7 @@ def fit(
 
 
 def _build(chosen: Recipe, settings: TrainSettings, splits: Splits, peers: Peers) -> Training:
-    """Return what this process trains: all of it, or a rank's share of the dimensions."""
+    """Return what this process trains: all of it, or a rank's share."""
     if peers.size == 1:
         return chosen.build(settings, splits.train)
     versions = {"npugraph": __version__, "torch": torch.__version__, "recipe": chosen.name}

@@ -1,14 +1,20 @@
-"""The processes that train one system together: every rank holds some of its dimensions.
+"""The processes that train one system together, by its dimensions or by its questions.
 
-A score that is a sum over dimensions is the sum of what each rank makes of its own ones. The
-gradient of a sum with respect to each of its parts is the same, so nothing is sent backwards. The
-sum over the ranks lives here, and nowhere else.
+By dimensions: every rank holds some of the columns. A score that is a sum over dimensions is the
+sum of what each rank makes of its own ones. The gradient of a sum with respect to each of its parts
+is the same, so nothing is sent backwards.
+
+By questions: every rank holds all weights and answers its share of the questions of a step. The
+scores of all are put together, each rank takes the loss of the whole step, and the gradients, each
+by a rank's own questions, are added up.
+
+The sum over the ranks lives here, and nowhere else.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -50,6 +56,36 @@ class Peers:
     def sum(self, part: Tensor) -> Tensor:
         """Return the sum over the ranks of one tensor."""
         return self.sums([part])[0]
+
+    def rows(self, own: Callable[[slice], Tensor], count: int) -> Tensor:
+        """Return rows [count, ...] that the ranks make together, each a run of its own.
+
+        ``own`` makes the rows of a slice, at least one: a rank without any needs a gradient, too.
+        Gradients pass to the own rows alone.
+        """
+        if self.size == 1:
+            return own(slice(0, count))
+        first, last = self.run(count)
+        made = own(slice(first, max(last, first + 1)))[: last - first]
+        before, after = (made.new_zeros(n, *made.shape[1:]) for n in (first, count - last))
+        return self.sum(torch.cat([before, made, after]))
+
+    def run(self, count: int) -> tuple[int, int]:
+        """Return the first of ``count`` things that is this rank's, and the one after the last.
+
+        >>> [Peers(rank, 3).run(8) for rank in range(3)]
+        [(0, 2), (2, 5), (5, 8)]
+        """
+        return count * self.rank // self.size, count * (self.rank + 1) // self.size
+
+    def add_gradients(self, weights: Iterable[Tensor]) -> None:
+        """Give weights the sum over the ranks of their gradients, by one exchange."""
+        if self.size == 1:
+            return
+        weights = list(weights)
+        grads = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+        for weight, total in zip(weights, self.sums(grads), strict=True):
+            weight.grad = total.to(weight.dtype)
 
     def lengths(self, parts: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return lengths of whole vectors, given those of each rank's columns; no gradient."""
@@ -190,13 +226,14 @@ class _Sum(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Share:
-    """Which columns of a system's tables a rank holds.
+    """What of a system a rank holds: some columns of its tables, or all of it.
 
     Attributes:
         peers: the ranks.
         dimensions: how many dimensions all of them hold together.
         blocks: the tables that are cut, by name, and in how many blocks of that many columns their
-            numbers stand: complex numbers in two halves are two. Empty: the system is whole.
+            numbers stand: complex numbers in two halves are two. Empty: every rank holds the whole
+            system, and several ranks share the questions.
     """
 
     peers: Peers = ALONE
@@ -209,8 +246,17 @@ class Share:
         >>> [Share(Peers(rank, 3), 8).own() for rank in range(3)]
         [(0, 2), (2, 5), (5, 8)]
         """
-        rank, size = self.peers.rank, self.peers.size
-        return self.dimensions * rank // size, self.dimensions * (rank + 1) // size
+        return self.peers.run(self.dimensions)
+
+    @property
+    def by_questions(self) -> bool:
+        """Whether several ranks hold the whole system each, and share the questions."""
+        return self.peers.size > 1 and not self.blocks
+
+    @property
+    def gradients(self) -> Peers:
+        """The ranks whose gradients are parts of one: those that share the questions."""
+        return self.peers if self.by_questions else ALONE
 
     def cut(self, table: Tensor, blocks: int) -> Tensor:
         """Return the own columns of a whole table [n, blocks * dimensions].

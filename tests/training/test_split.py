@@ -34,6 +34,7 @@ SMALL = {
     "complex": (DRAWN | {"penalty": 0.05}, 40, "float64"),
 }
 FEW = 20
+BY_QUESTIONS = ("path", "npugraph-path")
 CAN_BE_SPLIT = ("transe", "distmult", "complex", "rotate", "sans", "complex-n3")
 TRAINED = {"d": 9, "batch_size": 128, "epochs": 6, "validate_every": 2, "patience": 9}
 
@@ -98,7 +99,11 @@ def test_what_cannot_be_split_is_refused(name: str) -> None:
     settings = case.settings()
     training = RECIPES[case.recipe].build(settings, groups().train)
     whole = sum(p.numel() for p in training.parameters())
-    if case.recipe in CAN_BE_SPLIT:
+    if case.recipe in BY_QUESTIONS:
+        split(training, settings, Peers(0, 2))
+        assert training.system.share.by_questions
+        assert sum(p.numel() for p in training.parameters()) == whole
+    elif case.recipe in CAN_BE_SPLIT:
         split(training, settings, Peers(0, 2))
         assert sum(p.numel() for p in training.parameters()) == whole / 2
     else:

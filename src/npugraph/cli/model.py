@@ -172,7 +172,8 @@ def _train(
         steps = -(-training.num_items() // settings.batch_size)
         say(_plan(recipe, settings, str(device), steps, plan, training.system.share))
         if peers.rank == 0:
-            _make_room(out, splits, plan.weights * peers.size, overwrite)
+            whole = training.system.share.by_questions
+            _make_room(out, splits, plan.weights * (1 if whole else peers.size), overwrite)
         # Not before: the bar would be drawn over what is said.
         advance = shown.enter_context(bar("training", settings.epochs))
 
@@ -226,9 +227,10 @@ def _plan(
     ranks, each, whole = "", "", "in all"
     if share.peers.size > 1:
         first, last = share.own()
-        ranks = (
-            f" in {share.peers.size} ranks, {last - first} of {share.dimensions} dimensions each"
-        )
+        what = f"{last - first} of {share.dimensions} dimensions each"
+        if share.by_questions:
+            what = f"each asks 1/{share.peers.size} of the questions"
+        ranks = f" in {share.peers.size} ranks, {what}"
         each = " per rank"
         # On GPUs a rank's memory is its own.
         whole = f"for the {plan.ranks} ranks here" if plan.ranks > 1 else "per rank"

@@ -28,8 +28,9 @@ RanksOption = Annotated[
     int,
     typer.Option(
         "--ranks",
-        help="Train in so many processes on this machine, each with its share of the dimensions "
-        "(on a GPU: one GPU each). Several machines: start it by torchrun instead.",
+        help="Train in so many processes on this machine (on a GPU: one GPU each). Each has its "
+        "share of the dimensions or, for path and npugraph-path, of a step's questions. Several "
+        "machines: start it by torchrun instead.",
         min=1,
     ),
 ]

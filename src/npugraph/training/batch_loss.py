@@ -31,6 +31,8 @@ class Training(nn.Module, ABC):
 
     system: Model
     facts: Tensor
+    # Whether ranks can share the questions of a step: the system asks them by its ``share``.
+    by_questions: bool = False
     # The settings by which a step takes less memory, for whoever has too little.
     memory_settings: tuple[str, ...] = ("batch_size",)
     # Another way out, as the end of a sentence.

@@ -81,7 +81,8 @@ def train(
     device, lines = training.system.device, []
     rng, total = torch.Generator(device), torch.zeros((), device=device)
     # What ranks exchange is not recorded.
-    records = settings.cuda_graph and training.system.share.peers.size == 1
+    share = training.system.share
+    records = settings.cuda_graph and share.peers.size == 1
     recorder = StepRecorder(rng, records and device.type == "cuda")
     while not progress.finished:
         started = time.perf_counter()
@@ -91,7 +92,9 @@ def train(
             if not recorder.replay(rows):
                 with recorder.recording(rows) as batch:
                     # Not kept under a name: a loss holds on to its step, which must be over.
-                    step = descend(training.loss(batch, rng), optimizer, settings.clip)
+                    step = descend(
+                        training.loss(batch, rng), optimizer, settings.clip, share.gradients
+                    )
                     total += step * len(batch)
         line = {"epoch": epoch, "loss": _mean_loss(total, training.num_items(), epoch)}
         health = training.health()

@@ -51,9 +51,12 @@ class Index:
 def save(tensors: Mapping[str, Tensor], record: Record, path: Path, share: Share) -> None:
     """Write tensors and a record; ``share`` says which are cut, by their names here."""
     peers = share.peers
-    if peers.size == 1:
-        _write(tensors, record, path)
-        _remove_others(path, None)
+    if not share.blocks:
+        # Every rank has the whole of it.
+        if peers.rank == 0:
+            _write(tensors, record, path)
+            _remove_others(path, None)
+        peers.wait()
         return
     sizes = {name: tensor.dim() for name, tensor in tensors.items()}
     blocks = _blocks(sizes, share)
@@ -76,13 +79,13 @@ def load(path: Path, share: Share) -> tuple[dict[str, Tensor], Record]:
         record = dict(file.metadata() or {})
         index = _index(path, record)
         names = list(file.keys())
-        if index is None and share.peers.size == 1:
+        if index is None and not share.blocks:
             return {name: file.get_tensor(name) for name in names}, record
         if index is None:
             blocks = _blocks({name: len(file.get_slice(name).get_shape()) for name in names}, share)
             index = Index(0, share.dimensions, [(path.name, 0, share.dimensions)], blocks)
         rest = {name: file.get_tensor(name) for name in names if name not in index.blocks}
-    wanted = share.own() if share.peers.size > 1 else (0, index.dimensions)
+    wanted = share.own() if share.blocks else (0, index.dimensions)
     return rest | _columns(path, index, wanted), record
 
 

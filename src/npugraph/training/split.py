@@ -1,4 +1,7 @@
-"""Split a training over ranks: each keeps some of the dimensions, and all else is the same."""
+"""Split a training over ranks: each keeps some of the dimensions, or asks some of the questions.
+
+All else is the same on every rank.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,20 @@ from npugraph.training.batch_loss import PlainTraining, Training
 # subclass may look at vectors.
 SAMPLERS = (AllEntities, Uniform, SANS)
 OBJECTIVES = (Margin, SelfAdversarial, SoftmaxN3)
-CAN_BE_SPLIT = "transe (p=1), distmult, complex, rotate, sans and complex-n3"
+CAN_BE_SPLIT = "transe (p=1), distmult, complex, rotate, sans, complex-n3, path and npugraph-path"
 
 
 def split(training: Training, settings: TrainSettings, peers: Peers) -> None:
-    """Keep this rank's dimensions of a training that was built whole, so that all start alike.
+    """Make a training that was built whole, so that all start alike, this rank's share of it.
 
     What cannot be split is refused.
     """
     if peers.size == 1:
         return
     system = training.system
+    if training.by_questions:
+        system.share = Share(peers)
+        return
     if (
         type(training) is not PlainTraining
         or type(system) is not System

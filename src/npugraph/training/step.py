@@ -12,19 +12,28 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from npugraph.peers import ALONE, Peers
+
 # Plain steps before one is recorded: what libraries set up on first use must not be.
 WARMUP = 3
 
 
-def descend(loss: Tensor, optimizer: torch.optim.Optimizer, clip: float = 0.0) -> Tensor:
+def descend(
+    loss: Tensor,
+    optimizer: torch.optim.Optimizer,
+    clip: float = 0.0,
+    peers: Peers = ALONE,
+) -> Tensor:
     """Move what the optimiser trains against a loss; return the loss without its gradient.
 
-    ``clip`` is the largest norm of the gradient; 0 means any. The gradient is dropped at once, so
-    that the next forward pass has its memory.
+    ``clip`` is the largest norm of the gradient; 0 means any. ``peers`` are ranks that each have a
+    part of the gradient, by their own questions. The gradient is dropped at once, so that the next
+    forward pass has its memory.
     """
     loss.backward()  # type: ignore[no-untyped-call]
+    trained = [p for group in optimizer.param_groups for p in group["params"]]
+    peers.add_gradients(trained)
     if clip:
-        trained = [p for group in optimizer.param_groups for p in group["params"]]
         torch.nn.utils.clip_grad_norm_(trained, clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

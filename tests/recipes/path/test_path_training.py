@@ -153,7 +153,7 @@ def step_sizes(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[float]:
     """Return the step size of every step of a short training."""
     sizes: list[float] = []
 
-    def descend(loss: Tensor, optimizer: torch.optim.Optimizer, clip: float) -> Tensor:
+    def descend(loss: Tensor, optimizer: torch.optim.Optimizer, *_: object) -> Tensor:
         sizes.append(optimizer.param_groups[0]["lr"])
         return loss.detach()
 

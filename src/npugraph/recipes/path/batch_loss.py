@@ -73,6 +73,7 @@ class PathTraining(Training):
     the facts, all edges between the two ends; and of the other edges a share of ``edge_dropout``.
     """
 
+    by_questions = True
     memory_settings: tuple[str, ...] = ("batch_size", "d", "layers")
     system: PathModel
     pair: Tensor
@@ -118,8 +119,13 @@ class PathTraining(Training):
         return self.per_epoch
 
     def step_bytes(self, batch_size: int, device: torch.device) -> int:
-        """Return about how many bytes a step takes: what all layers keep for their gradients."""
-        return self.system.step_bytes(batch_size, device)
+        """Return about how many bytes a step takes: what all layers keep for their gradients.
+
+        Where ranks share the questions, each has the layers of its own and the scores of all.
+        """
+        own = -(-batch_size // self.system.share.peers.size)
+        scores = self.system.score_bytes() * (batch_size - own)
+        return self.system.step_bytes(own, device) + scores
 
     def step_share(self, done: float) -> float:
         """Let the step size fall in a straight line to 0, or stay as it is."""

@@ -194,11 +194,21 @@ class PathModel(Model):
     def forward(self, start: Tensor, query: Tensor, weight: Tensor) -> Tensor:
         """Score every entity as the answer of questions [B], with gradients: [B, E].
 
+        Where ranks share the questions, each asks its own, and all get the scores of all.
+
         Args:
             start: the entity each question starts from, int64 [B].
             query: its relation, int64 [B]; r + R asks for a head.
             weight: of every edge, [edges]; 0: the edge is not there.
         """
+
+        def own(part: slice) -> Tensor:
+            return self._scores(start[part], query[part], weight)
+
+        return self.share.peers.rows(own, len(start))
+
+    def _scores(self, start: Tensor, query: Tensor, weight: Tensor) -> Tensor:
+        """Return the scores [B, E] of questions that this process asks."""
         # Precision is this model's own affair: what is kept small is chosen by hand.
         with torch.autocast(start.device.type, enabled=False):
             vectors = embedding(query, self.represent()[1])
@@ -363,8 +373,11 @@ class PathModel(Model):
         layer = nodes * (5 * size + 10) + 4 * size * self._held(device)
         layer += 2 * (self.answer.itemsize + size) * 2 * self.num_relations
         once = nodes * 24 * (size + self.answer.itemsize) // 2
-        answers = 8 * self.answer.itemsize * self.num_entities
-        return questions * (self.d * (len(self.layers) * layer + once) + answers)
+        return questions * (self.d * (len(self.layers) * layer + once) + self.score_bytes())
+
+    def score_bytes(self) -> int:
+        """Return about how many bytes the scores of a question take, with what is made of them."""
+        return 8 * self.answer.itemsize * self.num_entities
 
     @torch.no_grad()
     def score(self, facts: Tensor) -> Tensor:

@@ -140,6 +140,16 @@ class WeightedPathModel(PathModel):
 
     def both(self, start: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return psi1 and psi0 of every entity as the answer of questions [B]: [B, E] each."""
+        if not self.share.by_questions:
+            return self._both(start, query, weight)
+
+        def own(part: slice) -> Tensor:
+            return torch.stack(self._both(start[part], query[part], weight), 1)
+
+        psi1, psi0 = self.share.peers.rows(own, len(start)).unbind(1)
+        return psi1, psi0
+
+    def _both(self, start: Tensor, query: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         assert self.second is not None
         with torch.autocast(start.device.type, enabled=False):
             vectors = embedding(query, self.represent()[1])

@@ -91,7 +91,7 @@ class WeightedPathTraining(PathTraining):
 
     def step_bytes(self, batch_size: int, device: torch.device) -> int:
         """Return about how many bytes a step takes: those of the model, and of the objective."""
-        found = self.system.step_bytes(batch_size, device)
+        found = super().step_bytes(batch_size, device)
         if self.objective is None:
             return found
         return found + 4 * NPU_NUMBERS * batch_size * self.answers * self.system.num_entities
@@ -115,7 +115,8 @@ class WeightedPathTraining(PathTraining):
     def _refresh(self, epoch: int, rng: torch.Generator) -> None:
         """Find the posterior, and let the evidence follow from it."""
         system, seed = self.system.eval(), number(self.seed, "refresh", epoch)
-        found = posterior_of(system, most=self.refresh.facts, seed=seed)
+        # The same on every rank: the machines may round in other ways.
+        found = system.share.peers.same(posterior_of(system, most=self.refresh.facts, seed=seed))
         if found is None:
             return
         # Both by the same model: new weights would change what it says.
