@@ -36,6 +36,9 @@ class FoundPath:
     weight: float
 
 
+Sparse = Literal["never", "cpu", "always"]
+
+
 class Model(nn.Module, ABC):
     """Scores facts by id: an encoder makes representations, a subclass compares them.
 
@@ -43,11 +46,14 @@ class Model(nn.Module, ABC):
         hides_stored: a fact that the model stores as evidence is scored without itself, so its
             score is not the entry of ``score_all``.
         share: what of the model this process holds, where several hold it together.
+        sparse: whether a training step gives gradients of the entities that it looked up alone:
+            never, on a CPU, or always.
     """
 
     encoder: Encoder | None
     hides_stored = False
     share: Share = WHOLE
+    sparse: Sparse = "never"
 
     def __init__(self, encoder: Encoder | None, num_entities: int, num_relations: int) -> None:
         """Keep the encoder and the sizes; a model made of other models has no encoder itself."""
@@ -61,6 +67,10 @@ class Model(nn.Module, ABC):
     def device(self) -> torch.device:
         """The device the parameters are on."""
         return next(self.parameters()).device
+
+    def has_sparse_steps(self, device: torch.device) -> bool:
+        """Tell whether a training step on a device gives gradients of few rows alone."""
+        return self.sparse == "always" or (self.sparse == "cpu" and device.type == "cpu")
 
     def train(self, mode: bool = True) -> Self:
         """Switch between training and evaluation; what was represented before is forgotten."""
@@ -185,9 +195,9 @@ FEW_ROWS = 4096
 def look_up(table: Tensor, lists: Sequence[Tensor], sparse: bool = False) -> list[Tensor]:
     """Return the rows of a table [n, w] for lists of ids [...]: [..., w] each.
 
-    The gradient of every lookup is as large as the table, so short lists share one. Joining long
-    ones would cost more: their gradient would be copied. With ``sparse`` the gradient holds the
-    rows that were looked up and no others.
+    Rows of a table of 16 bits come in 32. The gradient of every lookup is as large as the table, so
+    short lists share one. Joining long ones would cost more: their gradient would be copied. With
+    ``sparse`` the gradient holds the rows that were looked up and no others.
 
     >>> [rows.tolist() for rows in look_up(torch.eye(2), [torch.tensor([1]), torch.tensor([0])])]
     [[[0.0, 1.0]], [[1.0, 0.0]]]
@@ -196,17 +206,26 @@ def look_up(table: Tensor, lists: Sequence[Tensor], sparse: bool = False) -> lis
     short = [ids.flatten() for ids in lists if ids.numel() <= most]
     # embedding(), not indexing: its backward does not serialise on repeated ids.
     joined = embedding(torch.cat(short), table, sparse=sparse) if short else table[:0]
-    rows = iter(torch.split(joined, [len(ids) for ids in short]))
+    rows = iter(torch.split(wide(joined), [len(ids) for ids in short]))
     return [
         next(rows).view(*ids.shape, table.shape[1])
         if ids.numel() <= most
-        else embedding(ids, table, sparse=sparse)
+        else wide(embedding(ids, table, sparse=sparse))
         for ids in lists
     ]
 
 
 # What a row of weights belongs to.
 Named = Literal["entity", "relation"]
+def wide(values: Tensor) -> Tensor:
+    """Return numbers of 16 bits in 32, others as they are."""
+    return values.float() if values.dtype.itemsize < 4 else values
+
+
+# Rows of a table of 16 bits that are widened at once.
+WIDENED = 2**16
+
+
 # How a score becomes a probability: by the sigmoid, or cut to [0, 1].
 Link = Literal["sigmoid", "clip"]
 
@@ -228,13 +247,12 @@ class System(Model):
         num_relations: int,
         reciprocal: bool = False,
         link: Link | None = None,
-        sparse: bool = False,
+        sparse: Sparse = "never",
     ) -> None:
         """Put the parts together; the encoder must know 2R relations if ``reciprocal``.
 
-        ``link`` says how scores are probabilities, where the objective makes them so. With
-        ``sparse`` a training step on a CPU gives gradients of the entities it looked up alone,
-        which not every optimiser takes.
+        ``link`` says how scores are probabilities, where the objective makes them so. Sparse steps
+        need drawn candidates, and not every optimiser takes them.
         """
         super().__init__(encoder, num_entities, num_relations)
         self.scorer = scorer
@@ -262,9 +280,9 @@ class System(Model):
         entities, relations = self.represent()
         head, relation, tail = (facts if side == "tail" else flip(facts)).unbind(-1)
         relation, asked = self._direct(relation, side)
-        ends = embedding(head, entities), embedding(tail, entities)
+        ends = wide(embedding(head, entities)), wide(embedding(tail, entities))
         first, last = ends if asked == "tail" else ends[::-1]
-        score = self.scorer.score(first, embedding(relation, relations), last)
+        score = self.scorer.score(first, wide(embedding(relation, relations)), last)
         return self.share.peers.sum(score)
 
     @torch.no_grad()
@@ -280,11 +298,14 @@ class System(Model):
     def _scores(self, known: Tensor, relation: Tensor, side: Side, among: Tensor | None) -> Tensor:
         entities, relations = self.represent()
         relation, side = self._direct(relation, side)
-        query = embedding(known, entities), embedding(relation, relations)
+        query = wide(embedding(known, entities)), wide(embedding(relation, relations))
         pool = entities if among is None else embedding(among, entities)
-        scores = self.share.peers.sum(self.scorer.score_all(*query, pool, side))
+        # Some rows at a time: a table of 16 bits must not be there twice.
+        pools = [pool] if pool.dtype.itemsize >= 4 else torch.split(pool, WIDENED)
+        parts = [self.scorer.score_all(*query, wide(part), side) for part in pools]
+        scores = self.share.peers.sum(parts[0] if len(parts) == 1 else torch.cat(parts, 1))
         # Half precision ties where it must not; float64 stays what it is.
-        return scores.float() if scores.dtype.itemsize < 4 else scores
+        return wide(scores)
 
     def probability(self, facts: Tensor, collected: Tensor) -> Tensor | None:
         """Return the scores of facts [n, 3] through the link, or None without one."""
@@ -324,10 +345,12 @@ class System(Model):
         """
         entities, relations = self.encoder(hidden_facts)
         asked = [self._direct(q.facts[:, 1], q.side) for q in questions]
-        by = look_up(relations, [relation for relation, _ in asked])
+        sparse = self.has_sparse_steps(entities.device)
+        few = 4 * sum(len(relation) for relation, _ in asked) <= len(relations)
+        by = look_up(relations, [relation for relation, _ in asked], sparse and few)
         pools = [q.candidates.ids for q in questions if q.candidates is not None]
         ends = [ids for q in questions for ids in q.ends()]
-        rows = look_up(entities, [*ends, *pools], self.sparse and not entities.is_cuda)
+        rows = look_up(entities, [*ends, *pools], sparse)
         given, drawn = iter(rows), iter(rows[len(ends) :])
         parts, rest = [], []
         for question, relation, (_, side) in zip(questions, by, asked, strict=True):

@@ -15,6 +15,9 @@ from typing import Any, Literal, TypeVar
 
 from npugraph.errors import SettingsError, nearest
 
+# rowwise-adagrad keeps one number per row of a table: for tables that are large.
+OptimizerName = Literal["adagrad", "rowwise-adagrad", "adam", "sgd"]
+
 
 def setting(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
     """Declare a field with its help text and its allowed range (both ends included)."""
@@ -27,7 +30,7 @@ class TrainSettings:
 
     epochs: int = setting(100, "passes over the training facts", low=1)
     batch_size: int = setting(512, "facts per step", low=1)
-    optimizer: Literal["adagrad", "adam", "sgd"] = setting("adam", "the optimiser")
+    optimizer: OptimizerName = setting("adam", "the optimiser")
     learning_rate: float = setting(1e-3, "step size", low=0)
     decay_at: float = setting(
         0.0, "after this share of the epochs the step size is a tenth; 0: never", low=0, high=1

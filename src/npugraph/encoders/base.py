@@ -8,6 +8,11 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from npugraph.machine import check_table
+
+# Rows of a table of 16 bits that are drawn at once, in 32.
+AT_ONCE = 2**16
+
 
 class Encoder(nn.Module, ABC):
     """Gives representations of all entities [E, w] and of all relations [R, v]."""
@@ -46,7 +51,9 @@ class Lookup(Encoder):
         """Draw both tables evenly from +-limit, one limit for entities, one for relations."""
 
         def table(shape: tuple[int, int], limit: float) -> Tensor:
-            return (torch.rand(shape, generator=rng) * 2 - 1) * limit
+            check_table(shape, torch.float32)
+            # In place: a large table must not be there twice.
+            return torch.rand(shape, generator=rng).mul_(2).sub_(1).mul_(limit)
 
         return cls(table(entities, limits[0]), table(relations, limits[1]))
 
@@ -65,12 +72,20 @@ class Lookup(Encoder):
         relations: tuple[int, int],
         scale: float,
         rng: torch.Generator,
+        dtype: torch.dtype = torch.float32,
     ) -> Lookup:
         """Draw both tables, of the given shapes, from a normal distribution of width ``scale``."""
-        return cls(
-            torch.randn(entities, generator=rng) * scale,
-            torch.randn(relations, generator=rng) * scale,
-        )
+
+        def table(shape: tuple[int, int]) -> Tensor:
+            check_table(shape, dtype)
+            if dtype == torch.float32:
+                return torch.randn(shape, generator=rng).mul_(scale)
+            made = torch.empty(shape, dtype=dtype)
+            for part in torch.split(made, AT_ONCE):
+                part.copy_(torch.randn(part.shape, generator=rng).mul_(scale))
+            return made
+
+        return cls(table(entities), table(relations))
 
     def forward(self, hidden_facts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the tables themselves; they hold no evidence to hide."""

@@ -15,13 +15,13 @@ from torch import Tensor
 from npugraph.encoders import Lookup
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
-from npugraph.model import System
+from npugraph.model import Sparse, System
 from npugraph.objectives import Margin, SelfAdversarial
 from npugraph.recipes.base import Choices, Dimension, LogRange
 from npugraph.samplers import Sampler, Uniform
 from npugraph.scorers import ComplEx, RotatE, Scorer
 from npugraph.seeds import generator
-from npugraph.settings import TrainSettings, setting
+from npugraph.settings import OptimizerName, TrainSettings, setting
 from npugraph.training.batch_loss import PlainTraining, Sides, Training
 
 # Width of the normal distribution that the vectors of ComplEx-N3 start from.
@@ -48,8 +48,20 @@ class MarginSettings(TrainSettings):
     )
     epochs: int = setting(200, "passes over the training facts", low=1)
     batch_size: int = setting(128, "facts per step", low=1)
-    optimizer: Literal["adagrad", "adam", "sgd"] = setting("sgd", "the optimiser")
+    optimizer: OptimizerName = setting("sgd", "the optimiser")
     learning_rate: float = setting(1.0, "step size", low=0)
+
+
+def sparsity(settings: TrainSettings, looked_up: int, num_entities: int) -> Sparse:
+    """Tell whether steps that look up so many vectors touch few of them, and leave the rest alone.
+
+    Adagrad does not move what has no gradient, so a sparse one gives the same steps; a norm of the
+    gradient needs all of it. On a GPU small steps are recorded, and a sparse one cannot be.
+    """
+    if settings.clip or 4 * looked_up > num_entities:
+        return "never"
+    kinds: dict[str, Sparse] = {"adagrad": "cpu", "rowwise-adagrad": "always"}
+    return kinds.get(settings.optimizer, "never")
 
 
 def check_sides(sides: Sides, cuda_graph: bool) -> None:
@@ -74,7 +86,10 @@ def margin_parts(
     check_sides(settings.sides, settings.cuda_graph)
     sizes = train.num_entities, train.num_relations
     sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
-    return System(tables, scorer, *sizes), sampler, Margin(settings.margin, settings.temperature)
+    facts = settings.batch_size * (2 if settings.sides == "both" else 1)
+    sparse = sparsity(settings, 2 * facts + sampler.looked_up(facts), train.num_entities)
+    system = System(tables, scorer, *sizes, sparse=sparse)
+    return system, sampler, Margin(settings.margin, settings.temperature)
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,12 @@ class RotationSettings(AdversarialSettings):
 
 
 def reciprocal_complex(
-    train: KnowledgeGraph, d: int, init_scale: float, seed: int, sparse: bool = False
+    train: KnowledgeGraph,
+    d: int,
+    init_scale: float,
+    seed: int,
+    sparse: Sparse = "never",
+    dtype: torch.dtype = torch.float32,
 ) -> System:
     """Return ComplEx with a twin of every relation, as ComplEx-N3 has it; see ``System``."""
     scorer = ComplEx()
@@ -122,6 +142,7 @@ def reciprocal_complex(
         (2 * train.num_relations, scorer.relation_width(d)),
         init_scale,
         generator(seed, "init"),
+        dtype,
     )
     sizes = train.num_entities, train.num_relations
     return System(encoder, scorer, *sizes, reciprocal=True, sparse=sparse)
@@ -165,7 +186,10 @@ def make_system(settings: AdversarialSettings, scorer: Scorer, train: KnowledgeG
         (settings.limit, settings.limit),
         generator(settings.seed, "init"),
     )
-    return System(tables, scorer, train.num_entities, train.num_relations)
+    groups = -(-settings.batch_size // settings.share)
+    looked_up = 2 * settings.batch_size + groups * settings.negatives
+    sparse = sparsity(settings, looked_up, train.num_entities)
+    return System(tables, scorer, train.num_entities, train.num_relations, sparse=sparse)
 
 
 def rotate_scorer(settings: RotationSettings) -> RotatE:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+
+from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
+from npugraph.model import Sparse
 from npugraph.objectives import SoftmaxN3
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex
+from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex, sparsity
 from npugraph.samplers import AllEntities, Sampler, Uniform
-from npugraph.settings import TrainSettings, setting
+from npugraph.settings import OptimizerName, TrainSettings, setting
 from npugraph.training.batch_loss import PlainTraining, Training
 
 
@@ -26,31 +30,42 @@ class ComplexN3Settings(TrainSettings):
         N3_INIT_SCALE, "width of the normal distribution at the start", low=0
     )
     epochs: int = setting(100, "passes over the training facts", low=1)
-    optimizer: Literal["adagrad", "adam", "sgd"] = setting("adagrad", "the optimiser")
+    optimizer: OptimizerName = setting("adagrad", "the optimiser")
     cuda_graph: bool = setting(True, "on a GPU, record a step once and replay it")
     learning_rate: float = setting(0.1, "step size", low=0)
+    table_precision: Literal["float32", "bf16"] = setting(
+        "float32", "how vectors are kept; bf16 takes half the memory, rounded at random"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse vectors of 16 bits where they would not be rounded at random."""
+        super().__post_init__()
+        if self.table_precision == "bf16":
+            needed = {
+                "optimizer=rowwise-adagrad": self.optimizer == "rowwise-adagrad",
+                "negatives above 0": self.negatives > 0,
+                "clip=0": self.clip == 0,
+            }
+            for name, is_so in needed.items():
+                if not is_so:
+                    raise SettingsError(f"table_precision=bf16 needs {name}; set it, too.")
 
 
 def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
     """Put ComplEx, every entity as candidate, softmax and N3 together."""
-    sparse = _touches_few(settings, train.num_entities)
-    system = reciprocal_complex(train, settings.d, settings.init_scale, settings.seed, sparse)
+    shape = settings.d, settings.init_scale, settings.seed
+    small = settings.table_precision == "bf16"
     sampler: Sampler = AllEntities()
+    sparse: Sparse = "never"
     if settings.negatives:
-        drawn = settings.negatives, settings.share
-        sampler = Uniform(train.facts, train.num_entities, train.num_relations, *drawn)
+        sizes = train.num_entities, train.num_relations
+        sampler = Uniform(train.facts, *sizes, settings.negatives, settings.share)
+        looked_up = 4 * settings.batch_size + 2 * sampler.looked_up(settings.batch_size)
+        # Gradients of 16 bits are summed in 32 where they are sparse.
+        sparse = "always" if small else sparsity(settings, looked_up, train.num_entities)
+    dtype = torch.bfloat16 if small else torch.float32
+    system = reciprocal_complex(train, *shape, sparse, dtype)
     return PlainTraining(system, sampler, SoftmaxN3(settings.n3), train)
-
-
-def _touches_few(settings: ComplexN3Settings, num_entities: int) -> bool:
-    """Tell whether a step changes few of the vectors, and the optimiser can leave the rest alone.
-
-    Adagrad does not move what has no gradient, so a sparse one gives the same steps.
-    """
-    takes_sparse = settings.optimizer == "adagrad" and not settings.clip
-    groups = -(-settings.batch_size // settings.share)
-    looked_up = 4 * settings.batch_size + 2 * groups * settings.negatives
-    return takes_sparse and settings.negatives > 0 and 4 * looked_up <= num_entities
 
 
 COMPLEX_N3 = Recipe(

@@ -64,7 +64,8 @@ class Training(nn.Module, ABC):
     def validation_bytes(self, facts: int, device: torch.device) -> int:
         """Return about how many bytes ranking so many validation facts holds beside weights."""
         budget = GPU_BUDGET if device.type == "cuda" else CPU_BUDGET
-        return min(budget, 8 * self.system.num_entities * facts)
+        one = 8 * self.system.num_entities
+        return max(one, min(budget, one * facts))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return what the optimiser trains, in groups with options of their own.
@@ -143,6 +144,9 @@ class PlainTraining(Training):
         drawn = self.sampler.looked_up(facts)
         numbers = 6 * facts * width
         numbers += 3 * facts * self.system.num_entities if drawn is None else 3 * drawn * width
+        if drawn is not None and self.system.has_sparse_steps(device):
+            # The gradient's rows: as they come, sorted and summed, and what they are moved by.
+            numbers += 4 * (2 * facts + drawn) * width
         return self.system.encoder.step_bytes() + 4 * numbers
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:

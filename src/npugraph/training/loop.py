@@ -80,9 +80,9 @@ def train(
     """
     device, lines = training.system.device, []
     rng, total = torch.Generator(device), torch.zeros((), device=device)
-    # What ranks exchange is not recorded.
-    share = training.system.share
-    records = settings.cuda_graph and share.peers.size == 1
+    # What ranks exchange is not recorded, nor are gradients of as many rows as there happen to be.
+    share, sparse = training.system.share, training.system.has_sparse_steps(device)
+    records = settings.cuda_graph and share.peers.size == 1 and not sparse
     recorder = StepRecorder(rng, records and device.type == "cuda")
     while not progress.finished:
         started = time.perf_counter()

@@ -6,19 +6,18 @@ The parts are counted from shapes; what libraries load when they are first used 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from npugraph.errors import SettingsError
 from npugraph.kernels import cpu
+from npugraph.machine import free_bytes
 from npugraph.samplers import Shared
 from npugraph.scorers import MLP, RotatE, TransE, TransR
 from npugraph.settings import TrainSettings
 from npugraph.training.batch_loss import Training
-from npugraph.training.optimizers import state_tables
+from npugraph.training.optimizers import state_bytes
 
 # What PyTorch loads for its first optimiser and its first backward pass.
 LIBRARIES = 190 * 10**6
@@ -69,32 +68,20 @@ def plan_memory(
     """
     on_gpu = device.type == "cuda"
     weights = sum(p.numel() * p.element_size() for p in training.parameters())
-    kept = 2 * weights + state_tables(training, settings) + FACT_BYTES * len(training.facts)
+    # Sparse gradients are no larger than what a step looks up, and a part of that.
+    gradient = 0 if training.system.has_sparse_steps(device) else weights
+    kept = weights + gradient + state_bytes(training, settings) + FACT_BYTES * len(training.facts)
     ranked = min(valid_facts, settings.valid_facts or valid_facts)
     scores = training.validation_bytes(ranked, device)
     # Beside what a step holds, the gradient of a table is made in parts as large as the table.
-    most = max(2 * weights + training.step_bytes(settings.batch_size, device), weights + scores)
+    step = training.step_bytes(settings.batch_size, device)
+    most = max(2 * gradient + step, gradient + scores)
     libraries = 0
     if not on_gpu:
         loops = cpu.available() and any(isinstance(part, COMPILED) for part in training.modules())
         libraries = LIBRARIES + (COMPILER if loops else 0)
     ranks = 1 if on_gpu else training.system.share.peers.local_size
     return MemoryPlan(weights, kept, most, libraries, ranks)
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Return how many bytes are free on a device; None where that cannot be known."""
-    if device.type == "cuda":
-        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + reserved
-    file = Path("/proc/meminfo")
-    if file.is_file():
-        for line in file.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
 
 
 def check_memory(

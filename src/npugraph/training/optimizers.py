@@ -6,16 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from npugraph.peers import ALONE
 from npugraph.settings import TrainSettings
 from npugraph.training.batch_loss import Training
+from npugraph.training.rowwise import RowwiseAdagrad
 
 KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adagrad": torch.optim.Adagrad,
+    "rowwise-adagrad": RowwiseAdagrad,
     "adam": torch.optim.Adam,
     "sgd": torch.optim.SGD,
 }
-# Tables that an optimiser keeps beside each of weights.
+# Tables that an optimiser keeps beside each of weights; rowwise-adagrad keeps a number per row.
 STATES = {"adagrad": 1, "adam": 2, "sgd": 0}
 
 
@@ -28,7 +32,12 @@ def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.O
     graphs = settings.cuda_graph and training.system.device.type == "cuda"
 
     def make(kind: str, params: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        options = {"capturable": graphs, "fused": True} if kind == "adam" else {}
+        options: dict[str, Any] = {}
+        if kind == "adam":
+            options = {"capturable": graphs, "fused": True}
+        if kind == "rowwise-adagrad":
+            share = training.system.share
+            options = {"seed": settings.seed, "peers": share.peers if share.blocks else ALONE}
         return KINDS[kind](params, lr=settings.learning_rate, **options)
 
     named = [group.pop("optimizer", settings.optimizer) for group in groups]
@@ -44,12 +53,18 @@ def make_optimizer(training: Training, settings: TrainSettings) -> torch.optim.O
     return optimizer
 
 
-def state_tables(training: Training, settings: TrainSettings) -> int:
+def state_bytes(training: Training, settings: TrainSettings) -> int:
     """Return how many bytes the optimiser will keep."""
+
+    def kept(kind: str, weight: Tensor) -> int:
+        if kind == "rowwise-adagrad":
+            return 4 * len(weight) if weight.dim() else 4
+        return STATES[kind] * weight.numel() * weight.element_size()
+
     return sum(
-        STATES[group.get("optimizer", settings.optimizer)] * p.numel() * p.element_size()
+        kept(group.get("optimizer", settings.optimizer), weight)
         for group in training.parameter_groups()
-        for p in group["params"]
+        for weight in group["params"]
     )
 
 
