@@ -3,10 +3,10 @@
     git worktree add ../before COMMIT
     python -m benchmarks.speed.before --before ../before
 
-One epoch of ``fit`` over the first facts of FB15k-237, with the recipe's own settings, by this
-checkout and by the other in turn, each time in a process of its own with one thread and the same
-seed. What counts is processor time without validation: other processes change it less than the
-clock's. The ratio is of the medians; below 1: this checkout is faster.
+The second epoch of ``fit`` over the first facts of FB15k-237, with the recipe's own settings, by
+this checkout and by the other in turn, each time in a process of its own with one thread and the
+same seed, without validation. What counts is processor time: other processes change it less than
+the clock's. The ratio is of the medians; below 1: this checkout is faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -34,26 +33,22 @@ DATASET = "fb15k-237"
 
 
 def work(task: Record) -> Record:
-    """Train one epoch on some facts; return its processor seconds and its loss."""
+    """Train two epochs on some facts; return the second's processor seconds and its loss."""
     torch.set_num_threads(1)
     whole = datasets.load(task["graph"]).split()
-    few = torch.arange(task["facts"]), torch.arange(1)
+    few = torch.arange(task["facts"]), torch.arange(0)
     splits = replace(whole, train=whole.train.select(few[0]), valid=whole.valid.select(few[1]))
-    values = {"epochs": 1, "device": "cpu", "seed": task["seed"], **task["values"]}
-    began: list[float] = []
-
-    def built(_: Any) -> None:
-        began.append(time.process_time())
-
-    fitted = fit(splits, task["recipe"], values, on_built=built)
-    seconds = time.process_time() - began[0] - fitted.metrics[0]["validation_seconds"]
-    return {"seconds": seconds, "loss": fitted.metrics[0]["loss"]}
+    values = {"epochs": 2, "device": "cpu", "seed": task["seed"]}
+    # What is loaded and compiled once is over after the first epoch.
+    after: list[float] = []
+    fitted = fit(splits, task["recipe"], values, report=lambda _: after.append(time.process_time()))
+    return {"seconds": after[1] - after[0], "loss": fitted.metrics[1]["loss"]}
 
 
 def compare(recipe: str, given: argparse.Namespace) -> Record:
     """Return the times of both checkouts, taken in turn, and their ratio."""
     task = {"recipe": recipe, "graph": given.graph, "facts": given.facts, "seed": given.seed}
-    words = ["--worker", json.dumps({**task, "values": {}})]
+    words = ["--worker", json.dumps(task)]
     places = {"before": given.before.resolve(), "now": common.ROOT}
     found: dict[str, list[Record]] = {name: [] for name in places}
     for number in range(given.rounds):
