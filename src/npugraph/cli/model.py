@@ -39,6 +39,7 @@ from npugraph.cli.ranks import RanksOption, as_rank, must_start, start
 from npugraph.names import shorten
 
 if TYPE_CHECKING:
+    from npugraph.fitting import Fitted
     from npugraph.graph import Splits
     from npugraph.peers import Peers, Share
     from npugraph.settings import TrainSettings
@@ -266,6 +267,15 @@ def evaluate(
     memory: Annotated[
         int | None, typer.Option(help="MiB for the scores of a chunk.", min=1, show_default=False)
     ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            help="Rank among so many entities drawn at random instead of all; the figures are "
+            "called so, and are no MRR.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
     graph: OtherGraphOption = None,
     device: DeviceOption = "auto",
     trust: TrustOption = False,
@@ -278,6 +288,7 @@ def evaluate(
     Example: npugraph evaluate runs/umls --filter clean --filter perturbed --by cardinality
     """
     from npugraph import asking
+    from npugraph.errors import SettingsError
     from npugraph.fitting import load, on_graph
     from npugraph.ranking.evaluate import count_queries
 
@@ -286,6 +297,11 @@ def evaluate(
     fitted = load(run, device, trust=trust)
     if graph is not None:
         fitted = on_graph(fitted, graph)
+    if candidates is not None:
+        if groups:
+            raise SettingsError("--by needs ranks among all entities; leave --candidates out.")
+        _evaluate_sampled(run, fitted, candidates, names, part, as_json)
+        return
     queries = count_queries(fitted.splits, part)  # type: ignore[arg-type]  # checked above
     with bar("ranking", queries) as advance:
         result = asking.evaluate(
@@ -302,6 +318,29 @@ def evaluate(
         as_json,
         lambda: _show_metrics(result, names, groups),
     )
+
+
+def _evaluate_sampled(
+    run: Path, fitted: Fitted, candidates: int, names: list[str], part: str, as_json: bool
+) -> None:
+    """Rank among sampled candidates, and say so."""
+    from npugraph.ranking.sampled import evaluate_among_sampled
+
+    result = evaluate_among_sampled(
+        fitted,
+        candidates,
+        names,
+        part,  # type: ignore[arg-type]  # checked by the caller
+        seed=fitted.settings.seed,
+    )
+
+    def show() -> None:
+        columns = list(result["filters"][names[0]])
+        rows = [[name, *result["filters"][name].values()] for name in names]
+        title = f"{result['graph']}, {result['facts']:,} {part} facts among {candidates:,} sampled "
+        table(f"{title}candidates: higher than among all", ("filter", *columns), rows)
+
+    emit("evaluate", {"run": str(run), **result}, as_json, show)
 
 
 def _show_metrics(result: dict[str, Any], names: list[str], groups: list[str]) -> None:
