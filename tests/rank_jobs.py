@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from typer.testing import CliRunner
 
@@ -27,7 +28,7 @@ from npugraph.errors import NpugraphError
 from npugraph.fitting import fit
 from npugraph.graph import Splits
 from npugraph.peers import Peers, Share, join
-from npugraph.training import shards
+from npugraph.training import memory, shards
 from recipe_cases import groups
 
 Job = Callable[..., Any]
@@ -146,6 +147,17 @@ def train_killed_writing(peers: Peers, name: str, times: int, *given: Any) -> An
 
     shards._write = killing
     return train(peers, *given)
+
+
+def train_short_of_memory(peers: Peers, *given: Any) -> Any:
+    """Train where there is almost no memory."""
+    memory.free_bytes = lambda device: 10_000
+    return train(peers, *given)
+
+
+def join_again(peers: Peers) -> bool:
+    """Join where the processes have met before, as Ray Train lets them."""
+    return dist.is_initialized() and join() == peers and peers.each(peers.rank) == [0, 1]
 
 
 def other_version(peers: Peers, version: str, d: int) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from npugraph.errors import RunError, SettingsError
 from npugraph.peers import ALONE, Peers, Share, join
 from npugraph.version import __version__
-from rank_jobs import other_version, run_ranks, square
+from rank_jobs import join_again, other_version, run_ranks, square
 
 
 @given(st.integers(1, 9), st.integers(0, 20), st.integers(1, 3), st.integers(0, 4))
@@ -58,6 +58,10 @@ def test_unequal_ranks_are_refused_in_one_sentence(version: str, d: int, differs
         assert isinstance(error, RunError)
         needed = "every rank needs the same versions, settings and facts."
         assert str(error) == f"Rank 1 has {differs}; {needed}"
+
+
+def test_ranks_that_have_met_before_join_as_they_are() -> None:
+    assert run_ranks(2, join_again) == [True, True]
 
 
 def test_who_is_not_told_to_be_a_rank_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,3 +139,18 @@ def test_what_is_said_of_a_rank_that_failed(
     else:
         assert isinstance(found, RankError)
         assert str(found).startswith(expected)
+
+
+def test_the_plan_says_that_ranks_share_the_questions(tmp_path: Path) -> None:
+    words = ["fit", "world", "--recipe", "path", "--out", str(tmp_path / "run")]
+    for value in ("epochs=1", "d=2", "layers=2", "epoch_share=0.02", "valid_facts=5", "device=cpu"):
+        words += ["--set", value]
+    first, second = run_ranks(2, command, *words)
+    assert first[0] == second[0] == 0
+    assert (
+        "plan: path on cpu in 2 ranks, each asks 1/2 of the questions, at most 1 epochs"
+        in (first[2])
+    )
+    assert "for the 2 ranks here." in first[2]
+    assert not list((tmp_path / "run").glob("*-of-2.safetensors"))
+    assert load(tmp_path / "run", "cpu").progress.epoch == 1

@@ -21,6 +21,7 @@ from rank_jobs import (
     train,
     train_killed,
     train_killed_writing,
+    train_short_of_memory,
 )
 from recipe_cases import CASES, groups
 
@@ -165,6 +166,32 @@ def test_any_number_of_ranks_goes_on_where_one_was_killed(
     }[ranks]  # fmt: skip
     assert len(list(out.glob("last-*.safetensors"))) == (ranks if ranks > 1 else 0)
     assert load(out, "cpu").progress.epoch == TRAINED["epochs"]
+
+
+@pytest.mark.parametrize("step", [1, 5, 11])
+def test_a_rank_may_be_killed_at_any_step(
+    step: int, unbroken: dict[str, Any], tmp_path: Path
+) -> None:
+    given = ("groups", "complex-n3", TRAINED, tmp_path / "run")
+    lost, gone = run_ranks(2, train_killed, step, *given)
+    assert gone is None
+    assert isinstance(lost, RankError)
+    # Before the first checkpoint it starts anew.
+    found = train(ALONE, *given, True)
+    assert found["progress"]["epoch"] == TRAINED["epochs"]
+    kept = TRAINED["epochs"] - len(found["losses"])
+    assert farthest(found["losses"], unbroken["losses"][kept:]) < 1e-4
+
+
+@pytest.mark.parametrize("recipe", ["complex-n3", "path"])
+def test_ranks_without_the_memory_are_refused_in_one_sentence(recipe: str, tmp_path: Path) -> None:
+    given = ("groups", recipe, {"epochs": 1}, tmp_path / "run")
+    for error in run_ranks(2, train_short_of_memory, *given):
+        assert isinstance(error, SettingsError)
+        assert str(error).startswith("Training on 2 ranks needs about ")
+        assert "and cpu has 0.0 GiB free; lower batch_size=" in str(error)
+        assert "--ranks 2" in str(error)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "last.safetensors"])
