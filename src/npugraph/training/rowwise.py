@@ -52,12 +52,12 @@ class RowwiseAdagrad(torch.optim.Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None and weight.numel():
-                    self._move(weight, number, group["lr"], group["eps"])
+                    self._move(weight, weight.grad, number, group["lr"], group["eps"])
                 number += 1
 
-    def _move(self, weight: Tensor, number: int, lr: float, eps: float) -> None:
+    def _move(self, weight: Tensor, gradient: Tensor, number: int, lr: float, eps: float) -> None:
         table = weight.view(len(weight), -1) if weight.dim() > 1 else weight.view(-1, 1)
-        ids, grad = rows_of(weight.grad, len(table))
+        ids, grad = rows_of(gradient, len(table))
         state = self.state[weight]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.int64)
@@ -105,7 +105,7 @@ def rows_of(grad: Tensor, count: int) -> tuple[Tensor | None, Tensor]:
     if not grad.is_sparse:
         return None, grad.reshape(count, -1).to(kind)
     # Looked at from within: outside of it a gradient must be summed up first, in its own type.
-    parts = grad._indices(), grad._values().to(kind)  # type: ignore[no-untyped-call]
+    parts = grad._indices(), grad._values().to(kind)
     whole = torch.sparse_coo_tensor(*parts, grad.shape, check_invariants=False).coalesce()
     return whole.indices()[0], whole.values().flatten(1)
 
