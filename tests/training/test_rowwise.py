@@ -19,12 +19,13 @@ from npugraph.model import System
 from npugraph.peers import ALONE
 from npugraph.recipes import RECIPES
 from npugraph.recipes.complex_n3 import ComplexN3Settings, build
-from npugraph.training.memory import plan_memory
+from npugraph.training.memory import check_memory, plan_memory
 from npugraph.training.optimizers import make_optimizer, state_bytes
 from npugraph.training.rowwise import RowwiseAdagrad, rounded_at_random
 from npugraph.training.run_folder import Run
 from npugraph.training.step import descend
 from rank_jobs import run_ranks, train
+from recipe_cases import CASES, groups
 
 # Of 40 entities a step looks up ten.
 SPARSE: dict[str, Any] = {
@@ -323,3 +324,21 @@ def test_first_values_are_what_they_were() -> None:
     assert torch.equal(even.entities, (torch.rand(9, 5, generator=rng) * 2 - 1) * 0.3)
     half = Lookup.normal((9, 5), (2, 5), 0.1, torch.Generator().manual_seed(4), torch.bfloat16)
     assert torch.equal(half.entities, drawn.entities.bfloat16())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_recipe_can_be_trained_by_it(name: str) -> None:
+    case = CASES[name]
+    settings = case.settings(optimizer="rowwise-adagrad", epochs=1, valid_facts=4)
+    fitted = fit(groups(), case.recipe, settings)
+    assert fitted.progress.epoch == 1
+    assert all(weight.isfinite().all() for weight in fitted.system.parameters())
+
+
+def test_vectors_that_do_not_fit_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npugraph.training.memory.free_bytes", lambda device: 10**9)
+    settings = ComplexN3Settings(d=64, batch_size=16, negatives=8, optimizer="rowwise-adagrad")
+    training = build(settings, graph(20_000, 300))
+    training.system.encoder.entities = nn.Parameter(torch.empty(10**7, 128, device="meta"))
+    with pytest.raises(SettingsError, match="cpu has 0.9 GiB free; lower batch_size=16 or d=64."):
+        check_memory(training, settings, 0, torch.device("cpu"))

@@ -92,7 +92,11 @@ def check_memory(
     free = free_bytes(device)
     if free is None or plan.total <= free:
         return
-    now = [f"{name}={getattr(settings, name)}" for name in training.memory_settings]
+    names = list(training.memory_settings)
+    if "d" not in names and hasattr(settings, "d") and 2 * plan.kept > plan.total:
+        # It is the vectors that are too large, not the step.
+        names.append("d")
+    now = [f"{name}={getattr(settings, name)}" for name in names]
     whose = "Training"
     if plan.ranks > 1:
         whose = f"Training on {plan.ranks} ranks"
