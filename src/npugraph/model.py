@@ -217,6 +217,8 @@ def look_up(table: Tensor, lists: Sequence[Tensor], sparse: bool = False) -> lis
 
 # What a row of weights belongs to.
 Named = Literal["entity", "relation"]
+
+
 def wide(values: Tensor) -> Tensor:
     """Return numbers of 16 bits in 32, others as they are."""
     return values.float() if values.dtype.itemsize < 4 else values
