@@ -16,8 +16,9 @@ from npugraph.auditing.settings import AuditSettings, ViewName
 from npugraph.auditing.views import suited_views
 from npugraph.auditing.views.embedding import EmbeddingView
 from npugraph.auditing.views.names import NamesView
-from npugraph.auditing.views.near import WIDTH, NearView
+from npugraph.auditing.views.near import STEPS, WIDTH, NearView
 from npugraph.auditing.views.pairs import PairsView
+from npugraph.auditing.views.parts import suited_parts
 from npugraph.auditing.views.path import PathView
 from npugraph.auditing.views.roles import RolesView
 from npugraph.graph import KnowledgeGraph
@@ -52,9 +53,8 @@ COLUMNS: dict[ViewName, int] = {
 COUNTING: dict[ViewName, float] = {"roles": 3e-5, "names": 4e-5, "near": 1e-5}
 # Numbers of four bytes that are kept of a judged fact beside its features.
 FACT_COLUMNS = 12
-# What views hold of an entity, and roles of a fact.
-ENTITY_BYTES: dict[ViewName, int] = {"names": 2400, "near": 6 * 4 * WIDTH}
-ROLE_BYTES = 100
+# What the views names and near hold of an entity, and roles of a fact.
+NAME_BYTES, WALK_BYTES, ROLE_BYTES = 2400, STEPS * 4 * WIDTH, 100
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,11 @@ def _judged_bytes(facts: int, settings: AuditSettings, views: tuple[ViewName, ..
 
 def _counted_bytes(graph: KnowledgeGraph, facts: int, views: tuple[ViewName, ...]) -> int:
     """Return the bytes of what views without a training hold."""
-    per_entity = sum(ENTITY_BYTES[name] for name in views if name in ENTITY_BYTES)
-    return per_entity * graph.num_entities + (ROLE_BYTES * facts if "roles" in views else 0)
+    # What roles and near hold is held for each part of a fold.
+    parts = suited_parts(facts, graph.num_entities)
+    per_entity = {"names": NAME_BYTES, "near": (parts + 1) * WALK_BYTES}
+    held = sum(size for name, size in per_entity.items() if name in views) * graph.num_entities
+    return held + (parts * ROLE_BYTES * facts if "roles" in views else 0)
 
 
 class _PathCost(NamedTuple):

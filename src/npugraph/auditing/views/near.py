@@ -1,8 +1,8 @@
 """The view ``near``: how close are both ends of a fact along other facts, whatever these say?
 
 Where facts are few, vectors of entities learn little, but an error still joins what lies far apart.
-Every entity gets a random vector x of its own; then, with A the links of the other folds' facts and
-D the degrees,
+Every entity gets a random vector x of its own; then, with A the links of facts that are
+not hidden (see ``parts``) and D the degrees,
 
     x <- x / 2 + D^-1/2 A D^-1/2 x
 
@@ -14,13 +14,14 @@ is linear in the facts.
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import Ints
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.views.base import ViewInputs
+from npugraph.auditing.views.parts import ByPart, suited_parts
+from npugraph.graph import KnowledgeGraph
 from npugraph.seeds import number
 
 # Numbers per entity, and steps of which each gives a column.
@@ -29,31 +30,43 @@ Vectors = NDArray[np.float32]
 
 
 class NearView:
-    """Compares where walks from both ends lead, by the facts of the other folds."""
+    """Compares where walks from both ends lead, by facts of other folds or parts of them."""
 
     name = "near"
     columns = tuple(f"within_{2 * step}" for step in range(1, STEPS + 1))
 
-    def __init__(self, folds: Folds, seed: int) -> None:
-        """Walk when a fold is asked for."""
-        self.folds = folds
-        self.seed = seed
-        self._reached: tuple[int, list[Vectors]] | None = None
+    def __init__(self, folds: Folds, seed: int, parts: int = 1) -> None:
+        """Walk when a fold is asked for; each of them is cut into so many parts."""
+
+        def count(others: KnowledgeGraph, which: int) -> Walks:
+            facts = others.facts.numpy()
+            return Walks(walk(facts, others.num_entities, number(seed, "near", which)))
+
+        self.walks = ByPart(folds, parts, seed, len(self.columns), count)
 
     def features(self, facts: Tensor, fold: int) -> Tensor:
         """Return the cosines of both ends of facts [n, 3] after each step: float32 [n, STEPS]."""
-        if self._reached is None or self._reached[0] != fold:
-            others = self.folds.others(fold)
-            seed = number(self.seed, "near", fold)
-            self._reached = fold, walk(others.facts.numpy(), others.num_entities, seed)
-        head, _, tail = facts.numpy().T
-        cosines = [np.einsum("ij,ij->i", x[head], x[tail]) for x in self._reached[1]]
-        return torch.from_numpy(np.stack(cosines, 1))
+        return self.walks.features(facts, fold)
 
 
 def near_view(inputs: ViewInputs) -> NearView:
     """Make the view; nothing is trained."""
-    return NearView(inputs.folds, inputs.settings.seed)
+    graph = inputs.folds.graph
+    parts = suited_parts(len(graph), graph.num_entities)
+    return NearView(inputs.folds, inputs.settings.seed, parts)
+
+
+class Walks:
+    """Where walks from every entity lead."""
+
+    def __init__(self, reached: list[Vectors]) -> None:
+        """Keep unit vectors [E, WIDTH] by step."""
+        self.reached = reached
+
+    def features(self, facts: Ints) -> NDArray[np.float32]:
+        """Return the cosines of both ends of facts [n, 3] after each step: float32 [n, STEPS]."""
+        head, _, tail = facts.T
+        return np.stack([np.einsum("ij,ij->i", x[head], x[tail]) for x in self.reached], 1)
 
 
 def walk(facts: Ints, num_entities: int, seed: int) -> list[Vectors]:

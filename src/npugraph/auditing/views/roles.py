@@ -3,7 +3,8 @@
 An entity has a role for each end of a relation at which it stands, 2R roles in all. A fact gives
 both of its ends a role. How often is each end seen in it? Do its other roles go with it? How often
 does the relation lead from entities of the one sort to those of the other? And what else is said of
-these two? All is counted in the facts of the other folds; the cost is linear in the facts.
+these two? All is counted in facts that are not of the same fold, or of the same part of it (see
+``parts``); the cost is linear in the facts.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.arrays import Floats, Ints
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.views.base import ViewInputs
-from npugraph.graph import SIDES
+from npugraph.auditing.views.parts import ByPart, suited_parts
+from npugraph.graph import SIDES, KnowledgeGraph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -37,7 +38,7 @@ LOOKED_UP = 2**22
 
 
 class RolesView:
-    """Counts roles in the other folds."""
+    """Counts roles in other facts."""
 
     name = "roles"
     columns = (
@@ -47,23 +48,24 @@ class RolesView:
         "relation_count",
     )
 
-    def __init__(self, folds: Folds) -> None:
-        """Count when a fold is asked for."""
-        self.folds = folds
-        self._counts: tuple[int, RoleCounts] | None = None
+    def __init__(self, folds: Folds, parts: int = 1, seed: int = 0) -> None:
+        """Count when a fold is asked for; each of them is cut into so many parts."""
+        self.counts = ByPart(folds, parts, seed, len(self.columns), _count_roles)
 
     def features(self, facts: Tensor, fold: int) -> Tensor:
-        """Return the counts of facts [n, 3] in the other folds: float32 [n, f]."""
-        if self._counts is None or self._counts[0] != fold:
-            others = self.folds.others(fold)
-            made = RoleCounts(others.facts.numpy(), others.num_entities, others.num_relations)
-            self._counts = fold, made
-        return torch.from_numpy(self._counts[1].features(facts.numpy()))
+        """Return the counts of facts [n, 3] in the other facts: float32 [n, f]."""
+        return self.counts.features(facts, fold)
 
 
 def roles_view(inputs: ViewInputs) -> RolesView:
     """Make the view; nothing is trained."""
-    return RolesView(inputs.folds)
+    graph = inputs.folds.graph
+    parts = suited_parts(len(graph), graph.num_entities)
+    return RolesView(inputs.folds, parts, inputs.settings.seed)
+
+
+def _count_roles(others: KnowledgeGraph, which: int) -> RoleCounts:
+    return RoleCounts(others.facts.numpy(), others.num_entities, others.num_relations)
 
 
 class RoleCounts:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from npugraph.auditing.settings import AuditSettings, ViewName, has_paths
 from npugraph.auditing.views.names import carry
+from npugraph.auditing.views.parts import is_sparse
 from npugraph.graph import KnowledgeGraph
 
 # With more entities than this, views that hold something per entity for good stay out by default.
 MOST_ENTITIES = 500_000
-# With fewer facts per entity, vectors of entities know little and closeness tells more.
-SPARSE = 3
 
 
 def suited_views(graph: KnowledgeGraph, settings: AuditSettings) -> tuple[ViewName, ...]:
@@ -25,6 +24,6 @@ def suited_views(graph: KnowledgeGraph, settings: AuditSettings) -> tuple[ViewNa
         return views
     # Neither repeats nor the order of the rows may change what is taken.
     distinct = graph.with_facts(graph.index().facts())
-    if len(distinct) < SPARSE * graph.num_entities:
+    if is_sparse(len(distinct), graph.num_entities):
         views = (*views, "near")
     return (*views, "names") if carry(distinct, settings.seed) else views
