@@ -90,9 +90,6 @@ class Thresholds(PriorThresholds):
         (0.5, 0.25, 0.1), "shares of a pool, those of most support, that are looked at alone"
     )
     least_supported: int = setting(30, "facts of a pool that such a look needs at least", low=1)
-    clearly_less: float = setting(
-        2.0, "standard errors by which less must be wrong among facts of much support", low=0
-    )
     least_planted: int = setting(20, "fewer planted facts are no self-test", low=1)
     corrected_facts: int = setting(
         2000, "stored facts of which an end is replaced, to learn corrections", low=0
@@ -110,7 +107,7 @@ class Thresholds(PriorThresholds):
         0.85, "AUROC of planted facts up to which no count is promised", low=0.5, high=1
     )
     firm: float = setting(
-        0.5, "a count is promised where its low end is at least this share of its high end", low=0
+        0.65, "a count is promised where its low end is at least this share of it", low=0
     )
     alike: float = setting(
         0.5, "at least this share of the planted facts expected at the low end must be there", low=0

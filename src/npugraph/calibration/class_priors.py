@@ -32,6 +32,11 @@ from npugraph.display import Shown
 from npugraph.errors import DataError, SettingsError
 from npugraph.seeds import number
 
+RISES = (
+    "Even at the lowest scores the share of collected facts still rises: there is no end where "
+    "only wrong facts lie; draw uncollected facts that resemble the wrong ones, or give beta."
+)
+
 
 class Interval(NamedTuple):
     """A number with its interval."""
@@ -50,12 +55,15 @@ class Priors(Shown):
         alpha: share of true facts among uncollected ones.
         identifiable: False where beta should not be trusted; ``reason`` says why.
         reason: a sentence; empty where all is well.
+        rises: whether the reason is that the share of collected facts rises from the lowest scores
+            on, so that there seem to be true facts among them.
     """
 
     beta: Interval
     alpha: Interval
     identifiable: bool
     reason: str = ""
+    rises: bool = False
 
     def shown(self) -> tuple[str, Mapping[str, object]]:
         """Show the shares with their intervals, and what is doubtful."""
@@ -107,11 +115,12 @@ def estimate_priors(
     )
     _check_given(beta, alpha)
     low_end, high_end, reason = _ends(scores, groups, thresholds, seed)
+    rises = reason == RISES and beta is None
     pooled = _solve(high_end.share, low_end.share, beta, alpha)
     if not reason and pooled[0].high - pooled[0].low > thresholds.widest:
         reason = "The interval of beta is too wide to rely on; score more facts, or give beta."
     reason = reason if beta is None else ""
-    return Priors(*pooled, identifiable=not reason, reason=reason)
+    return Priors(*pooled, identifiable=not reason, reason=reason, rises=rises)
 
 
 def _groups(group: ArrayLike | None, score: Floats, name: str) -> Ints:
@@ -282,9 +291,5 @@ def _doubt(scores: tuple[Floats, Floats], low_end: _Floor, thresholds: PriorThre
             "facts cannot be told from true ones that the model does not know; give beta."
         )
     if ratio < 1 / thresholds.level_within and clear < -thresholds.clearly:
-        return (
-            "Even at the lowest scores the share of collected facts still rises: there is no end "
-            "where only wrong facts lie; draw uncollected facts that resemble the wrong ones, or "
-            "give beta."
-        )
+        return RISES
     return ""

@@ -35,7 +35,7 @@ def test_each_family_is_judged_without_its_pools() -> None:
     assert [row.planted for row in test.families] == [40, 40]
     assert all(row.auroc > 0.9 for row in test.families)
     assert test.planted == 80
-    assert 0.5 < test.at_low_end < 2
+    assert 0.5 < test.at_low_end < min(2, test.at_low_end_high)
     assert run_self_test(model, collected, pools, {}, FAMILIES) == SelfTest()
 
 
@@ -84,7 +84,7 @@ def test_a_graph_that_tells_nothing_cannot_be_judged() -> None:
     [
         (SelfTest((), 10, 0.99), (0.05, 0.05), (90, 80, 100), "Only 10 facts"),
         (SelfTest((), 100, 0.8), (0.05, 0.05), (90, 80, 100), "Too many stored facts"),
-        (SelfTest((), 100, 0.99, 0.2), (0.05, 0.05), (90, 80, 100), "do not lie"),
+        (SelfTest((), 100, 0.99, 0.2, 0.4), (0.05, 0.05), (90, 80, 100), "do not lie"),
         (SelfTest((), 100, 0.99), (0.05, 0.01), (90, 80, 100), "well known"),
         (
             SelfTest((), 100, 0.99, clean=CleanTest(200, 12, 1.5, True)),
@@ -92,7 +92,7 @@ def test_a_graph_that_tells_nothing_cannot_be_judged() -> None:
             (90, 80, 100),
             "Of the 200 facts that are known to be right 12 would be called wrong",
         ),
-        (SelfTest((), 100, 0.99), (0.05, 0.05), (60, 30, 100), "too wide"),
+        (SelfTest((), 100, 0.99), (0.05, 0.05), (60, 35, 100), "too wide"),
     ],
 )
 def test_every_doubt_has_its_sentence(
@@ -105,6 +105,20 @@ def test_every_doubt_has_its_sentence(
     verdict = judge_trust(test, model, Interval(*map(float, promise)))
     assert verdict.level == ORDER
     assert why in verdict.why
+
+
+def test_few_planted_facts_elsewhere_are_no_reason_for_doubt() -> None:
+    collected, _, pools, _ = made(0.05)
+    model = fit_truth_model(collected, pools)
+    unclear = SelfTest((), 100, 0.99, 0.45, 0.8)
+    assert judge_trust(unclear, model, Interval(90.0, 80.0, 100.0)).level == RELIABLE
+
+
+def test_a_count_is_promised_where_hardly_fewer_may_be_found() -> None:
+    collected, _, pools, _ = made(0.05)
+    model, test = fit_truth_model(collected, pools), SelfTest((), 100, 0.99)
+    assert judge_trust(test, model, Interval(60.0, 40.0, 100.0)).level == RELIABLE
+    assert judge_trust(test, model, Interval(60.0, 38.0, 70.0)).level == ORDER
 
 
 def test_answers_decide_where_they_set_the_probabilities() -> None:

@@ -99,8 +99,9 @@ class TruthModel:
         A collected fact is wrong with probability share / rho: as many wrong facts as the pool
         has there, and ``rho`` as many collected ones. No rho is taken to be below the density of
         the low end: chance alone makes the lowest scores rarer than their neighbours. By the upper
-        end of the interval all that may be true at the low end is true, by the lower one nothing;
-        the probability itself takes half of it. Uncollected facts: see :func:`probability_of`.
+        end of the interval all that may be true at the low end is true, by the lower one nothing,
+        and wrong facts are as dense as may be; the probability itself takes half of what may be
+        true. Uncollected facts: see :func:`probability_of`.
         """
         ratio = self.ratio(score)
         if not collected:
@@ -111,8 +112,8 @@ class TruthModel:
         if self.given:
             least = min(least, share)
         rho = np.maximum(ratio, max(low.low, share, LEAST_RATIO))
-        most = max(share, low.low)
-        return 1 - share / rho, 1 - most / rho, 1 - least / rho
+        most = max(share, low.low, low.most)
+        return 1 - share / rho, 1 - np.minimum(most / rho, 1.0), 1 - least / rho
 
 
 def fit_truth_model(
@@ -220,11 +221,13 @@ def _calibrate(
     places = mixed_pool(stacked.pools, profile.weight, rng, thresholds)
     pool = np.concatenate([stacked.pools[kind][places[kind]] for kind in pools])
     priors = estimate_priors(score, pool, **given, **asked)
-    support = None
-    if all(each.support is not None for each in pools.values()):
-        support = np.concatenate([pools[kind].support[places[kind]] for kind in pools])  # type: ignore[index]
+    kinds = {
+        kind: (stacked.pools[kind], each.support)
+        for kind, each in pools.items()
+        if each.support is not None and profile.weight[kind] >= thresholds.small_kind
+    }
     own = None if collected.support is None else collected.support[about]
-    low = low_end(score, pool, own, support, thresholds)
+    low = low_end(score, pool, own, kinds, rises=priors.rises, thresholds=thresholds)
     if given["beta"] is None:
         priors = low.humble(priors, thresholds)
     ratio = DensityRatio.fit(score, pool)

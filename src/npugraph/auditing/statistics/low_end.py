@@ -8,14 +8,16 @@ which no system could know. Two things tell how much of that there may be:
 - **The middle.** True facts that are hard to know thin out towards the low end. Where the density
   in the middle of the pool is that of its low end, there are hardly any; where it is much larger,
   some of them reach the low end, too.
-- **Support.** Wrong facts are as dense among facts whose ends are in many other facts as
-  elsewhere. True facts that cannot be known are not: what is known of their ends is little.
+- **Support.** Wrong facts of a kind are as dense among facts whose ends are in many other facts as
+  the pool of that kind. True facts that cannot be known are not: what is known of their ends is
+  little.
 
 Pure functions on arrays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +26,6 @@ from numpy.typing import NDArray
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.calibration.class_priors import Interval, Priors
 
-Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 
@@ -40,6 +41,8 @@ class LowEnd:
             not known, or makes no clear difference.
         unknown: how much of ``low`` may be true facts.
         told: AUROC of the pool against the collected facts.
+        most: how dense wrong facts may be there at most, by chance and where they lie elsewhere
+            than the pool; 0: as ``low``.
     """
 
     low: float
@@ -47,23 +50,36 @@ class LowEnd:
     supported: float
     unknown: float
     told: float = 1.0
+    most: float = 0.0
 
     def humble(self, priors: Priors, thresholds: Thresholds = TUNED) -> Priors:
         """Allow for the true facts at the low end: the share of wrong ones may be smaller.
 
-        What the thresholds allow for anyway is in the priors already.
+        What the thresholds allow for anyway is in the priors already. Where the density rises from
+        the lowest scores on, ``unknown`` allows for that, too, and is no reason to tell nothing.
         """
-        more = max(self.unknown - thresholds.unknown, 0.0)
         value, low, high = priors.beta
+        if priors.rises:
+            least = max(self.low - self.unknown, 0.0)
+            middle = 1 - (least + self.low) / 2
+            beta = Interval(middle, min(low, middle), 1 - least)
+            return replace(priors, beta=beta, identifiable=True, reason="")
+        more = max(self.unknown - thresholds.unknown, 0.0)
         beta = Interval(min(value + more / 2, 1.0), low, min(high + more, 1.0))
         return replace(priors, beta=beta)
+
+
+# By kind of wrong fact, scores [m] and supports [m] of uncollected facts.
+Supports = Mapping[str, tuple[Floats, Ints]]
 
 
 def low_end(
     score: Floats,
     pool: Floats,
     support: Ints | None = None,
-    pool_support: Ints | None = None,
+    kinds: Supports | None = None,
+    *,
+    rises: bool = False,
     thresholds: Thresholds = TUNED,
 ) -> LowEnd:
     """Measure the low end.
@@ -72,7 +88,9 @@ def low_end(
         score: of the collected facts, [n].
         pool: scores of the pool, [m].
         support: of the collected facts, [n]; None: not known.
-        pool_support: of the pool, [m].
+        kinds: scores and supports of the kinds that the wrong facts may be of.
+        rises: whether the density clearly rises from the lowest scores on. Then all that is denser
+            than there may be true.
         thresholds: what was tuned.
 
     >>> rng = np.random.default_rng(0)
@@ -88,36 +106,54 @@ def low_end(
         inside = np.mean((position >= part[0]) & (position < part[1]))
         return float(inside) / (part[1] - part[0])
 
-    low, middle = density((0.0, thresholds.low_part)), density(thresholds.middle)
+    part = thresholds.low_part
+    low, middle = density((0.0, part)), density(thresholds.middle)
+    at_low = position < part
     supported = low
-    if support is not None and pool_support is not None:
-        at_low = position < thresholds.low_part
-        pool_low = pool <= np.quantile(pool, thresholds.low_part)
-        supported = _supported(support, at_low, pool_support, pool_low, low, thresholds)
-    unknown = max(thresholds.unknown, thresholds.overlap * (middle - low)) + low - supported
-    return LowEnd(low, middle, supported, float(unknown), float(position.mean()))
+    if support is not None and kinds:
+        supported = low * _supported(support[at_low], kinds, np.quantile(pool, part), thresholds)
+    unknown = max(thresholds.unknown, thresholds.overlap * (middle - low))
+    if rises:
+        unknown = max(unknown, low - density(thresholds.lowest))
+    unknown += low - supported
+    most = _most(int(at_low.sum()), thresholds) / len(score) / part
+    return LowEnd(low, middle, supported, float(unknown), float(position.mean()), most)
 
 
-def _supported(
-    support: Ints,
-    at_low: Bools,
-    pool_support: Ints,
-    pool_low: Bools,
-    low: float,
-    thresholds: Thresholds,
-) -> float:
-    """Return the least density among facts of much support, where it is clearly less than all's."""
-    least = low
+def _most(count: int, thresholds: Thresholds) -> float:
+    """Return how many wrong facts may be expected where ``count`` facts are, at most."""
+    from scipy.stats import gamma
+
+    chance = float(gamma.ppf((1 + thresholds.level) / 2, count + 1))
+    return chance * (1 + thresholds.prior_mismatch)
+
+
+def _supported(support: Ints, kinds: Supports, edge: float, thresholds: Thresholds) -> float:
+    """Return the share of well supported facts beside what wrong facts have, at most 1.
+
+    Wrong facts may be of any kind, so they are compared with the kind that has the least support.
+    The difference must be clear: Fisher's exact test, at a level for all looks together.
+
+    Args:
+        support: of the collected facts at the low end, [n].
+        kinds: as for :func:`low_end`.
+        edge: the score where the low end ends.
+        thresholds: what was tuned.
+    """
+    from scipy.stats import hypergeom
+
+    others = [of[score <= edge] for score, of in kinds.values()]
+    others = [of for of in others if len(of) >= thresholds.least_supported]
+    least = 1.0
+    if not others or not len(support):
+        return least
+    every = np.concatenate(others)
+    tail = (1 - thresholds.level) / 2 / len(thresholds.well_supported)
     for share in thresholds.well_supported:
-        cut = np.quantile(pool_support, 1 - share)
-        facts = int((at_low & (support >= cut)).sum())
-        others = int((pool_low & (pool_support >= cut)).sum())
-        if others < thresholds.least_supported:
-            continue
-        density = facts / len(support) / (others / len(pool_support))
-        # A count beside what it would be at the density of all.
-        expected = low * len(support) * others / len(pool_support)
-        error = np.sqrt(expected + expected**2 / others)
-        if facts < expected - thresholds.clearly_less * error:
-            least = min(least, density)
+        cut = np.quantile(every, 1 - share)
+        well, mine = min(others, key=lambda of: float(np.mean(of >= cut))), support >= cut
+        facts, beside = int(mine.sum()), int((well >= cut).sum())
+        chance = hypergeom.cdf(facts, len(mine) + len(well), facts + beside, len(mine))
+        if beside and chance < tail:
+            least = min(least, float(mine.mean()) / (beside / len(well)))
     return least

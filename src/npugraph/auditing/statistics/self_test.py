@@ -85,6 +85,7 @@ class SelfTest:
         auroc: how well all of them are told from stored facts, with all pools.
         at_low_end: share of them at the low end of their own pools, beside what is expected there:
             1 where planted facts look as the pools do.
+        at_low_end_high: the upper end of its interval: few planted facts tell little.
         corrected: share of the corrections that are right where an end of a fact is replaced.
         most_wrong: the largest share of wrong facts that the scores do not rule out, whatever mix
             of the planted kinds they are of.
@@ -96,6 +97,7 @@ class SelfTest:
     planted: int = 0
     auroc: float = 0.5
     at_low_end: float = 1.0
+    at_low_end_high: float = 1.0
     corrected: float = 0.0
     most_wrong: float = 1.0
     curve: tuple[CurvePoint, ...] = ()
@@ -148,7 +150,7 @@ def run_self_test(
         tuple(rows),
         len(every),
         told_apart(stored, every),
-        _at_low_end(model, scores, thresholds),
+        *_at_low_end(model, scores, thresholds),
         most_wrong=most_wrong(stored, {**scores, **_whole(model)}, thresholds),
         curve=reliability(model, scores, thresholds.level),
     )
@@ -181,15 +183,28 @@ def _kind(name: str) -> str:
     return name.split(",")[0]
 
 
-def _at_low_end(model: TruthModel, scores: Mapping[str, Floats], thresholds: Thresholds) -> float:
-    """Return how many planted facts are at the low end of their pools, beside what is expected."""
+def _at_low_end(
+    model: TruthModel, scores: Mapping[str, Floats], thresholds: Thresholds
+) -> tuple[float, float]:
+    """Return how many planted facts are at the low end of their pools, beside what is expected.
+
+    The second number is the upper end of an interval of the first.
+    """
+    from scipy.stats import beta
+
     whole, weight = _whole(model), _weights(model)
     kinds = [kind for kind in scores if weight.get(kind)]
     if not kinds:
-        return 1.0
+        return 1.0, 1.0
     part = thresholds.low_part
     shares = [float(np.mean(scores[kind] <= np.quantile(whole[kind], part))) for kind in kinds]
-    return float(np.average(shares, weights=[weight[kind] for kind in kinds])) / part
+    weights = np.array([weight[kind] for kind in kinds])
+    weights /= weights.sum()
+    share = float(weights @ shares)
+    # So many facts, drawn from the mixture of kinds, would tell as much.
+    drawn = 1 / float((weights**2 / [len(scores[kind]) for kind in kinds]).sum())
+    end = beta.ppf((1 + thresholds.level) / 2, share * drawn + 0.5, (1 - share) * drawn + 0.5)
+    return share / part, float(end) / part
 
 
 def reliability(

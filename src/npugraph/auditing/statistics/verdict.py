@@ -140,7 +140,7 @@ def _doubt(test: SelfTest, model: TruthModel, promise: Interval, thresholds: Thr
             "Too many stored facts look like the wrong ones that the audit planted (AUROC "
             f"{told:.2f}): true facts that no system could know are among the suspects."
         )
-    if test.at_low_end < thresholds.alike:
+    if test.at_low_end_high < thresholds.alike:
         return "Planted facts do not lie where the calibration expects wrong facts to lie."
     if not model.priors.identifiable:
         return f"The share of wrong facts cannot be told. {model.priors.reason}"
@@ -149,7 +149,7 @@ def _doubt(test: SelfTest, model: TruthModel, promise: Interval, thresholds: Thr
             "Facts whose entities are well known are called wrong less often than others: some "
             "suspects are true facts of entities that little is known of."
         )
-    if promise.low < thresholds.firm * promise.high or promise.low < 1:
+    if not _firm(promise, thresholds):
         return (
             f"Between {promise.low:,.0f} and {promise.high:,.0f} of the suspects may be wrong, "
             "which is too wide to promise a count: there are few wrong facts of the kinds that "
@@ -158,9 +158,14 @@ def _doubt(test: SelfTest, model: TruthModel, promise: Interval, thresholds: Thr
     return ""
 
 
+def _firm(promise: Interval, thresholds: Thresholds) -> bool:
+    """Tell whether a count is worth promising: hardly fewer may be found than are expected."""
+    return promise.low >= max(thresholds.firm * promise.value, 1.0)
+
+
 def _by_answers(promise: Interval, thresholds: Thresholds) -> Verdict:
     """Return the verdict where answers set the probabilities."""
-    if promise.low < thresholds.firm * promise.high or promise.low < 1:
+    if not _firm(promise, thresholds):
         why = (
             f"By the answers between {promise.low:,.0f} and {promise.high:,.0f} of the suspects "
             "are wrong, which is too wide to promise a count."
