@@ -44,10 +44,11 @@ class Page(NamedTuple):
     tables: tuple[Table, ...]
 
 
-def of(name: str, module: Any, results: str = "") -> Page:
+def of(name: str, module: Any, results: str = "", tables: tuple[Table, ...] = ()) -> Page:
     """Return the page ``docs/NAME.md``, whose results are ``results/NAME.jsonl`` or another."""
     lines = ROOT / "benchmarks" / "results" / f"{results or name}.jsonl"
-    return Page(ROOT / "docs" / f"{name}.md", lambda: module.read(lines), module.TABLES)
+    page = ROOT / "docs" / f"{name}.md"
+    return Page(page, lambda: module.read(lines), tables or module.TABLES)
 
 
 PAGES = (
@@ -55,6 +56,7 @@ PAGES = (
     of("paths", paths_tables),
     of("audit", answers_tables, "answers"),
     of("audit", promises_tables, "promises"),
+    of("audit", promises_tables, "promises_before", promises_tables.BEFORE),
     of("audit", demo_tables, "demo"),
     of("audit", caged_tables, "caged"),
     of("review", desk_tables, "desk"),
