@@ -89,6 +89,7 @@ class Thresholds(PriorThresholds):
     well_supported: tuple[float, ...] = setting(
         (0.5, 0.25, 0.1), "shares of a pool, those of most support, that are looked at alone"
     )
+    well_known: int = setting(20, "an entity in so many other facts is well known anyhow", low=1)
     least_supported: int = setting(30, "facts of a pool that such a look needs at least", low=1)
     least_planted: int = setting(20, "fewer planted facts are no self-test", low=1)
     corrected_facts: int = setting(

@@ -61,7 +61,15 @@ def test_support_is_compared_with_the_kind_that_has_the_least() -> None:
     found = low_end(score, pool, support, both)
     assert found.supported == found.low
     # Had they been of the first kind, this would not be chance.
-    assert low_end(score, pool, support, {"relation": (pool, known)}).supported < 0.4 * found.low
+    assert low_end(score, pool, support, {"relation": (pool, known)}).supported < 0.5 * found.low
+
+
+def test_where_all_ends_are_well_known_support_tells_nothing() -> None:
+    score, pool = scores(wrong=500, hard=0)
+    rng = np.random.default_rng(3)
+    kinds = {"relation": (pool, rng.integers(100, 200, len(pool)))}
+    found = low_end(score, pool, rng.integers(20, 120, len(score)), kinds)
+    assert found.supported == found.low
 
 
 def test_what_rises_from_the_lowest_scores_on_may_be_true() -> None:

@@ -132,7 +132,8 @@ def _supported(support: Ints, kinds: Supports, edge: float, thresholds: Threshol
     """Return the share of well supported facts beside what wrong facts have, at most 1.
 
     Wrong facts may be of any kind, so they are compared with the kind that has the least support.
-    The difference must be clear: Fisher's exact test, at a level for all looks together.
+    The difference must be clear: Fisher's exact test, at a level for all looks together. On a dense
+    graph all ends are in many facts, and those in most of them are not known better.
 
     Args:
         support: of the collected facts at the low end, [n].
@@ -150,7 +151,7 @@ def _supported(support: Ints, kinds: Supports, edge: float, thresholds: Threshol
     every = np.concatenate(others)
     tail = (1 - thresholds.level) / 2 / len(thresholds.well_supported)
     for share in thresholds.well_supported:
-        cut = np.quantile(every, 1 - share)
+        cut = min(float(np.quantile(every, 1 - share)), thresholds.well_known)
         well, mine = min(others, key=lambda of: float(np.mean(of >= cut))), support >= cut
         facts, beside = int(mine.sum()), int((well >= cut).sum())
         chance = hypergeom.cdf(facts, len(mine) + len(well), facts + beside, len(mine))
