@@ -111,7 +111,8 @@ def low_end(
     at_low = position < part
     supported = low
     if support is not None and kinds:
-        supported = low * _supported(support[at_low], kinds, np.quantile(pool, part), thresholds)
+        edge = float(np.quantile(pool, part))
+        supported = low * _supported(support[at_low], kinds, edge, thresholds)
     unknown = max(thresholds.unknown, thresholds.overlap * (middle - low))
     if rises:
         unknown = max(unknown, low - density(thresholds.lowest))
