@@ -4,11 +4,11 @@ Errors name the file and the line.
 """
 
 from npugraph.data.io.content import compress, digest, read_content
+from npugraph.data.io.encode import encode_tables
 from npugraph.data.io.formats import RDF, TEXT, split_suffixes
 from npugraph.data.io.layout import Layout, ReadOptions, text_layout
 from npugraph.data.io.read import (
     check_table,
-    encode_tables,
     find_part,
     read_graph,
     read_own_table,

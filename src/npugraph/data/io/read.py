@@ -11,27 +11,22 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
-import torch
-from torch import Tensor
 
 from npugraph.data.io.diagnose import Record, first_problem, records
+from npugraph.data.io.encode import MORE, encode_tables
 from npugraph.data.io.formats import COMPRESSION, RDF, ROLES, TEXT, split_suffixes
 from npugraph.data.io.layout import ReadOptions, assign_roles, position, text_layout
-from npugraph.data.io.names import similarity_note
 from npugraph.data.io.rdf import read_rdf
 from npugraph.errors import DataError
-from npugraph.graph import Annotations, KnowledgeGraph, Splits, Vocabulary
+from npugraph.graph import Annotations, KnowledgeGraph, Splits
 
 log = logging.getLogger(__name__)
 
 SPLITS = ("train", "valid", "test")
-# Before the names of columns that are kept beside the facts; no column of a fact begins so.
-MORE = "+"
 
 
 def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None) -> KnowledgeGraph:
@@ -333,71 +328,3 @@ def _read_names(path: Path) -> list[str]:
         raise DataError(f"{path}: {reason}.") from None
     names = (line.removesuffix("\r") for line in text.split("\n"))
     return [name for name in names if name]
-
-
-def encode_tables(
-    tables: list[pa.Table],
-    sources: list[str],
-    beside: Sequence[Annotations | None],
-    extra_entities: Sequence[str] = (),
-    extra_relations: Sequence[str] = (),
-) -> list[KnowledgeGraph]:
-    """Turn the labels of several tables into ids of common vocabularies."""
-    sides = [table[role] for table in tables for role in ("head", "tail")]
-    entities, entity_ids = _dictionary(sides, extra_entities, "entity")
-    relations, relation_ids = _dictionary(
-        [table["relation"] for table in tables], extra_relations, "relation"
-    )
-    for words in (entities, relations):
-        note = similarity_note(words.labels, words.kind)
-        if note:
-            log.warning("%s", note)
-    graphs = []
-    for i, table in enumerate(tables):
-        columns = [entity_ids[2 * i], relation_ids[i], entity_ids[2 * i + 1]]
-        rows = _numbers(table, "row", torch.int64)
-        if rows is None:
-            rows = torch.arange(1, len(table) + 1)
-        graphs.append(
-            KnowledgeGraph(
-                entities,
-                relations,
-                torch.from_numpy(np.stack(columns, axis=1)),
-                confidence=_numbers(table, "confidence", torch.float64),
-                label=_numbers(table, "label", torch.int8),
-                rows=rows,
-                source=sources[i],
-                annotations=beside[i],
-                columns={
-                    name.removeprefix(MORE): table[name].combine_chunks()
-                    for name in table.column_names
-                    if name.startswith(MORE)
-                },
-            )
-        )
-    return graphs
-
-
-def _numbers(table: pa.Table, role: str, dtype: torch.dtype) -> Tensor | None:
-    if role not in table.column_names:
-        return None
-    # A fact without a label has -1.
-    return torch.from_numpy(pc.fill_null(table[role], -1.0).to_numpy().copy()).to(dtype)
-
-
-def _dictionary(
-    columns: list[pa.ChunkedArray], extra: Sequence[str], kind: str
-) -> tuple[Vocabulary, list[np.ndarray]]:
-    """Encode several string columns with one sorted dictionary."""
-    chunks = [chunk for column in columns for chunk in column.chunks]
-    encoded = pa.chunked_array([*chunks, pa.array(extra, pa.string())]).dictionary_encode()
-    encoded = encoded.unify_dictionaries()
-    found = encoded.chunk(0).dictionary
-    order = pc.sort_indices(found).to_numpy()
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    flat = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    ids = rank[flat]
-    ends = np.cumsum([len(column) for column in columns])
-    vocabulary = Vocabulary(found.take(pa.array(order)), kind)
-    return vocabulary, [ids[e - len(c) : e] for e, c in zip(ends, columns, strict=True)]
