@@ -95,10 +95,15 @@ def _dictionary(
     columns: Sequence[_Encoded], extra: Sequence[str], kind: str
 ) -> tuple[Vocabulary, list[NDArray[np.int64]]]:
     """Give several encoded columns ids of one sorted vocabulary."""
-    every = pa.chunked_array([*(words for words, _ in columns), pa.array(extra, pa.string())])
-    vocabulary = Vocabulary.of(every.combine_chunks() if len(columns) == 1 else every, kind)
-    ids = []
+    # Only distinct names are hashed a second time.
+    every, place = _encode(
+        pa.chunked_array([*(words for words, _ in columns), pa.array(extra, pa.string())])
+    )
+    order = pc.sort_indices(every).to_numpy()
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    ids, start = [], 0
     for words, indices in columns:
-        place = pc.index_in(words, value_set=vocabulary.labels).to_numpy().astype(np.int64)
-        ids.append(place[indices])
-    return vocabulary, ids
+        ids.append(rank[place[start : start + len(words)]][indices])
+        start += len(words)
+    return Vocabulary(every.take(pa.array(order)), kind), ids
