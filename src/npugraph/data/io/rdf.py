@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from npugraph.data.io.content import read_content
 from npugraph.data.io.formats import RDF, ROLES
 from npugraph.data.io.iris import from_iri
+from npugraph.data.io.ntriples import divide, merged
 from npugraph.errors import DataError
 from npugraph.graph import LITERAL, Annotations
 
@@ -78,32 +82,71 @@ def read_rdf(path: Path, suffix: str, literals: bool) -> tuple[pa.Table, Annotat
         suffix: its format.
         literals: keep literals as entities; otherwise they are annotations.
     """
-    facts: tuple[list[str], list[str], list[str]] = ([], [], [])
-    rows: list[int] = []
-    values: list[tuple[str, str, str, str, str | None]] = []
-    statements: set[str] = set()
-    number = 0
-    found = parse_triples(read_content(path), path, suffix)
-    for number, (subject, predicate, tail) in enumerate(found.each, 1):
+    lines = divide(path) if suffix == ".nt" else None
+    if lines is not None:
+        # Where the other lines are bad, the parser is given all of them and names the first.
+        with suppress(DataError):
+            text = lines.text()
+            read = _gather(parse_triples(text, path, suffix), literals) if text else _Gathered()
+            if read.count == len(lines.rows):
+                facts = merged(lines.facts, read.table(lines.rows))
+                return facts, read.beside(lines.count - len(facts))
+    read = _gather(parse_triples(read_content(path), path, suffix), literals)
+    facts = read.table(np.arange(1, read.count + 1))
+    return facts, read.beside(read.count - len(facts))
+
+
+@dataclass
+class _Gathered:
+    """What some triples say.
+
+    Attributes:
+        facts: heads, relations and tails.
+        places: where each fact stands among the triples, from 0.
+        values: the literals, as LITERAL has them.
+        prefixes: what the file declares.
+        count: how many triples there are.
+    """
+
+    facts: tuple[list[str], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
+    places: list[int] = field(default_factory=list)
+    values: list[tuple[str, str, str, str, str | None]] = field(default_factory=list)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+
+    def table(self, rows: NDArray[np.int64]) -> pa.Table:
+        """Return the facts, given the number of each triple [count] in its file."""
+        arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in self.facts]
+        numbers = rows[np.array(self.places, dtype=np.int64)]
+        return pa.table([*arrays, pa.array(numbers)], names=[*ROLES[:3], "row"])
+
+    def beside(self, others: int) -> Annotations:
+        """Return what the file says beside its facts in so many triples."""
+        columns = zip(*self.values, strict=True) if self.values else [()] * len(LITERAL)
+        texts = [pa.array(list(column), pa.string()) for column in columns]
+        literals = pa.table(texts, names=list(LITERAL))
+        return Annotations(literals, self.prefixes, others - len(literals))
+
+
+def _gather(found: Triples, literals: bool) -> _Gathered:
+    """Go through triples once."""
+    read, statements = _Gathered(), set()
+    for place, (subject, predicate, tail) in enumerate(found.each):
+        read.count += 1
         if predicate.value in ABOUT or (predicate.value, term_name(tail)) == TYPED:
             statements.add(term_name(subject))
             continue
         # Only a literal has a datatype.
         if not literals and hasattr(tail, "datatype"):
             about = (tail.value, tail.datatype.value, tail.language)
-            values.append((term_name(subject), term_name(predicate), *about))
+            read.values.append((term_name(subject), term_name(predicate), *about))
             continue
-        rows.append(number)
-        for column, term in zip(facts, (subject, predicate, tail), strict=True):
+        read.places.append(place)
+        for column, term in zip(read.facts, (subject, predicate, tail), strict=True):
             column.append(term_name(term))
-    values = [value for value in values if value[0] not in statements]
-    about_facts = number - len(rows) - len(values)
-    arrays = [pa.chunked_array([pa.array(column, pa.string())]) for column in facts]
-    table = pa.table([*arrays, pa.array(rows, pa.int64())], names=[*ROLES[:3], "row"])
-    columns = zip(*values, strict=True) if values else [()] * len(LITERAL)
-    texts = [pa.array(list(column), pa.string()) for column in columns]
-    beside = pa.table(texts, names=list(LITERAL))
-    return table, Annotations(beside, found.prefixes(), about_facts)
+    read.values = [value for value in read.values if value[0] not in statements]
+    read.prefixes = found.prefixes()
+    return read
 
 
 def term_name(term: Any) -> str:
