@@ -398,7 +398,7 @@ class Splits(Shown):
             _joined([part.label for part in parts], sizes, -1),
             rows,
             source=self.train.source if one_file else str(self.source or self.name),
-            annotations=_annotated([part.annotations for part in parts]),
+            annotations=joined_annotations([part.annotations for part in parts]),
             name=self.name,
             part=torch.repeat_interleave(torch.arange(3, dtype=torch.int8), sizes),
             path=self.source,
@@ -445,7 +445,7 @@ def _taken(column: pa.Array, index: Tensor) -> pa.Array:
     return column.filter(chosen) if index.dtype == torch.bool else column.take(chosen)
 
 
-def _annotated(parts: list[Annotations | None]) -> Annotations | None:
+def joined_annotations(parts: Sequence[Annotations | None]) -> Annotations | None:
     """Join what several files say beside their facts; the first meaning of a prefix counts."""
     given = [part for part in parts if part is not None]
     if not given:

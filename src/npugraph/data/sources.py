@@ -11,7 +11,17 @@ from torch import Tensor
 
 from npugraph.data import datasets
 from npugraph.data.frames import graph_from_memory, rows_of
-from npugraph.data.io import ReadOptions, digest, local_copy, read_graph, read_splits
+from npugraph.data.io import (
+    ReadOptions,
+    digest,
+    find_files,
+    has_splits,
+    is_pattern,
+    local_copy,
+    read_graph,
+    read_parts,
+    read_splits,
+)
 from npugraph.graph import InputFile, KnowledgeGraph, Splits
 
 # What load_graph takes; frames of other libraries have no type that could be named here.
@@ -29,6 +39,7 @@ def load_graph(
             - a name of the catalogue, or ``world``, the bundled graph;
             - a file of facts, or a folder with train, valid and test, as str or Path, or an
               address of fsspec such as ``s3://bucket/facts.tsv``;
+            - a folder of other files of facts, or a pattern (``facts/*.tsv.gz``): all of them;
             - a DataFrame (pandas, polars, ...) or Arrow table with the columns head, relation,
               tail and, if wanted, confidence and label; a dict of such columns;
             - an array [n, 3] of names or of ids from 0, numpy or torch; a list of facts;
@@ -50,10 +61,12 @@ def load_graph(
     if isinstance(graph, str) and graph in (datasets.BUNDLED, *datasets.CATALOGUE):
         return datasets.load(graph)
     path, options = local_copy(graph), options or ReadOptions()
-    if graph and path.is_dir():
+    if graph and path.is_dir() and has_splits(path):
         splits = read_splits(path, options)
         files = [Path(part.source) for part in splits.parts().values()]
         return replace(splits.whole(), inputs=_inputs(files, options))
+    if graph and (path.is_dir() or is_pattern(str(graph))):
+        return _several(path, options)
     if path.is_file():
         found = read_graph(path, options)
         return replace(found, name=_stem(path), path=path, inputs=_inputs([path], options))
@@ -71,6 +84,21 @@ def facts_of(graph: KnowledgeGraph, facts: Any) -> Tensor:
     """Return facts as ids [m, 3] of a graph: names in any form that load_graph takes, or ids."""
     rows = rows_of(facts, ReadOptions())
     return rows if isinstance(rows, Tensor) else graph.encode(rows)
+
+
+def _several(path: Path, options: ReadOptions) -> KnowledgeGraph:
+    """Read the files of a folder without splits, or of a pattern, as one graph."""
+    files = find_files(str(path))
+    found = read_parts(files, str(path), options)
+    folder = path if path.is_dir() else files[0].parent
+    # Patches tell the files of a graph apart by their names.
+    apart = len({file.name for file in files}) == len(files)
+    return replace(
+        found,
+        name=folder.resolve().name,
+        path=folder,
+        inputs=_inputs(files, options) if apart else (),
+    )
 
 
 def _inputs(files: list[Path], options: ReadOptions) -> tuple[InputFile, ...]:

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy import sparse
 
 from npugraph.arrays import Ints
 from npugraph.auditing.issues.facts import Facts, listed, regular, strong
 from npugraph.auditing.issues.literals import Bools
+from npugraph.graph import KnowledgeGraph
 
 
 def repeated(facts: Facts) -> pa.Table:
     """Return the input rows that repeat an earlier one."""
-    rows = facts.graph.rows.numpy()
     again = np.flatnonzero(facts.first[facts.place] != np.arange(len(facts.place)))
     place = facts.place[again]
+    rows, files = facts.graph.rows.numpy(), _files(facts.graph)
+    both = [
+        [(int(rows[i]), f" of {files[i]}" if files is not None else "") for i in where]
+        for where in (again.tolist(), facts.first[place].tolist())
+    ]
     sentences = [
-        f"Record {number:,} of the input repeats record {earlier:,}."
-        for number, earlier in zip(
-            rows[again].tolist(), rows[facts.first[place]].tolist(), strict=True
-        )
+        f"Record {number:,}{file or ' of the input'} repeats record {earlier:,}{other}."
+        for (number, file), (earlier, other) in zip(*both, strict=True)
     ]
     score = float(regular(len(facts.place) - len(again), len(facts.place)))
-    earlier = [f"record {number}" for number in rows[facts.first[place]].tolist()]
+    earlier = [f"record {number}{file}" for number, file in both[1]]
     return listed("repeat", [score] * len(again), sentences, **facts.names(place), other=earlier)
+
+
+def _files(graph: KnowledgeGraph) -> NDArray[np.object_] | None:
+    """Return the name of the file that holds each row [n]; None where there is only one."""
+    if len(graph.inputs) < 2:
+        return None
+    # In each file the records are counted from the start.
+    rows = graph.rows.numpy()
+    file = np.concatenate([[0], np.cumsum(rows[1:] <= rows[:-1])])
+    names = np.array([one.path.name for one in graph.inputs], object)
+    return names[file] if file[-1] + 1 == len(names) else None
 
 
 def inverse_relations(facts: Facts) -> pa.Table:

@@ -7,6 +7,7 @@ from npugraph.data.io.content import compress, digest, read_content
 from npugraph.data.io.encode import encode_tables
 from npugraph.data.io.formats import RDF, TEXT, split_suffixes
 from npugraph.data.io.layout import Layout, ReadOptions, text_layout
+from npugraph.data.io.parts import find_files, has_splits, is_pattern, read_parts
 from npugraph.data.io.read import (
     check_table,
     find_part,
@@ -35,13 +36,17 @@ __all__ = [
     "compress",
     "digest",
     "encode_tables",
+    "find_files",
     "find_part",
+    "has_splits",
     "is_address",
+    "is_pattern",
     "local_copy",
     "local_folder",
     "read_content",
     "read_graph",
     "read_own_table",
+    "read_parts",
     "read_splits",
     "read_table",
     "split_suffixes",

@@ -77,8 +77,9 @@ def note_similar(*vocabularies: Vocabulary) -> None:
 def _numbers(table: pa.Table, role: str, dtype: torch.dtype) -> Tensor | None:
     if role not in table.column_names:
         return None
-    # A fact without a label has -1.
-    return torch.from_numpy(pc.fill_null(table[role], -1.0).to_numpy().copy()).to(dtype)
+    # A fact without a label has -1; one of several files may have no confidences.
+    missing = np.nan if role == "confidence" else -1
+    return torch.from_numpy(pc.fill_null(table[role], missing).to_numpy().copy()).to(dtype)
 
 
 def _encode(column: pa.ChunkedArray) -> _Encoded:
