@@ -22,6 +22,10 @@ FOUR = "a\tr\tb\t0.5\n"
     [
         ("g.tsv", THREE + "a\tr\n", ", line 2: 2 columns where the first line has 3."),
         ("g.tsv", THREE + "a\tr\tb\tc\n", ", line 2: 4 columns where the first line has 3."),
+        ("g.tsv", THREE + "a\tr", r", line 2: 2 columns .* 3\. Does the file break off there\?"),
+        ("g.tsv", THREE + "a\tr\t", r", line 2: the tail is empty\. Does the file break off .*\?"),
+        ("g.csv", "a,r,b\nc,r", r", line 2: 2 columns .* 3\. Does the file break off there\?"),
+        ("g.nt", "<a:a> <a:r> <a:b> .\n<a:a> <a:", ", line 2: .*"),
         ("g.tsv", THREE + "\n\n" + "a\tr\n", ", line 4: 2 columns where the first line has 3."),
         ("g.tsv", THREE + "   \n", ", line 2: 1 columns where the first line has 3."),
         ("g.csv", "a,r,b\nc,r\n", ", line 2: 2 columns where the first line has 3."),
@@ -91,7 +95,11 @@ FOUR = "a\tr\tb\t0.5\n"
         ("g.ttl", PREFIX + ":a :r other:b .\n", ", line 2: .*prefix.*"),
         ("g.nt", "<a:a> <a:r> <a:b> .\n<a:a> <a:r> .\n", ", line 2: .*"),
         ("g.nt", b'<a:a> <a:r> "\xff" .\n', ", line 1: .*UTF-8.*"),
-        ("g.parquet", b"PAR1 this is none", r": not a readable Parquet file \(.*\)\."),
+        (
+            "g.parquet",
+            b"PAR1 this is none",
+            r": not a readable Parquet file, or one that .* \(.*\)\.",
+        ),
     ],
 )
 def test_bad_input_is_named_in_one_sentence(
@@ -140,6 +148,22 @@ def test_damaged_compression_is_named(tmp_path: Path, keep: float, name: str) ->
         read_graph(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_a_parquet_file_that_breaks_off_is_named(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "g.parquet"
+    names = [f"e{i * 7919 % 10_007}" for i in range(10_000)]
+    table = pa.table({"head": names, "relation": ["r"] * len(names), "tail": names[::-1]})
+    pa.parquet.write_table(table, path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    assert refusal(path).startswith(": not a readable Parquet file, or one that breaks off (")
+    # The end is whole, but not what stands before it.
+    path.write_bytes(data[: len(data) // 2] + bytes(200) + data[len(data) // 2 + 200 :])
+    with pytest.raises(DataError) as caught:
+        read_graph(path)
+    assert str(caught.value).startswith(str(path))
 
 
 def test_a_file_that_breaks_off_is_named_like_any_other(tmp_path: Path) -> None:

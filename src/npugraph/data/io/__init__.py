@@ -3,13 +3,13 @@
 Errors name the file and the line.
 """
 
+from npugraph.data.io.checks import check_table
 from npugraph.data.io.content import compress, digest, read_content
 from npugraph.data.io.encode import encode_tables
 from npugraph.data.io.formats import RDF, TEXT, split_suffixes
 from npugraph.data.io.layout import Layout, ReadOptions, text_layout
 from npugraph.data.io.parts import find_files, has_splits, is_pattern, read_parts
 from npugraph.data.io.read import (
-    check_table,
     find_part,
     read_graph,
     read_own_table,

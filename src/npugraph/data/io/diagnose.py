@@ -25,12 +25,14 @@ class Record:
         last: number of the line it ends on; quoted fields may hold line ends.
         fields: its fields.
         problem: a sentence, where these bytes are no record; empty otherwise.
+        closed: whether a line end follows; that of the last record may be missing.
     """
 
     first: int
     last: int
     fields: list[str]
     problem: str = ""
+    closed: bool = True
 
 
 def first_problem(
@@ -51,7 +53,8 @@ def first_problem(
         width = width or len(record.fields)
         problem = record.problem or _problem(record.fields, width, {} if is_header else roles)
         if problem:
-            return f"line {record.first}: {problem}"
+            hint = "" if record.closed else " Does the file break off there?"
+            return f"line {record.first}: {problem}{hint}"
     return None
 
 
@@ -70,9 +73,10 @@ def records_of(stream: pa.NativeFile, delimiter: str) -> Iterator[Record]:
     lines = _Lines(stream)
     try:
         if delimiter == "\t":
-            for text in lines:
-                if text := text.rstrip("\r\n"):
-                    yield Record(lines.number, lines.number, text.split("\t"))
+            for line in lines:
+                if text := line.rstrip("\r\n"):
+                    closed = len(text) < len(line)
+                    yield Record(lines.number, lines.number, text.split("\t"), closed=closed)
         else:
             yield from _quoted_records(lines, delimiter)
     except UnicodeDecodeError as error:
@@ -110,7 +114,8 @@ def _quoted_records(lines: _Lines, delimiter: str) -> Iterator[Record]:
             if _is_open("".join(raw), delimiter):
                 yield Record(first, lines.number, [], "a quote is opened and never closed.")
                 return
-            yield Record(first, lines.number, fields)
+            closed = raw[-1].endswith(("\r", "\n"))
+            yield Record(first, lines.number, fields, closed=closed)
         first = lines.number + 1
         raw.clear()
 
