@@ -10,11 +10,8 @@ import torch
 from npugraph.errors import SettingsError
 
 
-def free_bytes(device: torch.device) -> int | None:
-    """Return how many bytes are free on a device; None where that cannot be known."""
-    if device.type == "cuda":
-        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + reserved
+def free_memory() -> int | None:
+    """Return how many bytes of main memory are free; None where that cannot be known."""
     file = Path("/proc/meminfo")
     if file.is_file():
         for line in file.read_text(encoding="ascii").splitlines():
@@ -25,12 +22,20 @@ def free_bytes(device: torch.device) -> int | None:
     return None
 
 
+def free_bytes(device: torch.device) -> int | None:
+    """Return how many bytes are free on a device; None where that cannot be known."""
+    if device.type == "cuda":
+        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + reserved
+    return free_memory()
+
+
 def check_table(shape: tuple[int, int], dtype: torch.dtype) -> None:
     """Refuse a table that main memory cannot hold, before it is drawn.
 
     >>> check_table((10, 10), torch.float32)
     """
-    needed, free = shape[0] * shape[1] * dtype.itemsize, free_bytes(torch.device("cpu"))
+    needed, free = shape[0] * shape[1] * dtype.itemsize, free_memory()
     if free is not None and needed > free:
         raise SettingsError(
             f"A table of {shape[0]:,} x {shape[1]:,} numbers takes {needed / 2**30:,.1f} GiB and "

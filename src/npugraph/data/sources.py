@@ -18,18 +18,24 @@ from npugraph.data.io import (
     has_splits,
     is_pattern,
     local_copy,
+    needs_spill,
     read_graph,
     read_parts,
+    read_spilled,
     read_splits,
 )
 from npugraph.graph import InputFile, KnowledgeGraph, Splits
+from npugraph.settings import as_path
 
 # What load_graph takes; frames of other libraries have no type that could be named here.
 GraphLike: TypeAlias = Any
 
 
 def load_graph(
-    graph: GraphLike = datasets.BUNDLED, options: ReadOptions | None = None
+    graph: GraphLike = datasets.BUNDLED,
+    options: ReadOptions | None = None,
+    *,
+    spill: str | os.PathLike[str] | None = None,
 ) -> KnowledgeGraph:
     """Return a graph; it carries its parts where the source has them.
 
@@ -46,6 +52,9 @@ def load_graph(
             - a dict of parts, each any of the above: ``{"train": ..., "valid": ..., "test": ...}``;
             - a KnowledgeGraph or Splits.
         options: how to read a file, and which columns are which.
+        spill: a folder where DuckDB numbers the names, for files that do not fit memory. Without
+            it, reading spills to where temporary files are, if it must: where it would hold more
+            than half of the free memory.
 
     >>> load_graph("world").summary()["relations"]
     14
@@ -66,9 +75,12 @@ def load_graph(
         files = [Path(part.source) for part in splits.parts().values()]
         return replace(splits.whole(), inputs=_inputs(files, options))
     if graph and (path.is_dir() or is_pattern(str(graph))):
-        return _several(path, options)
+        return _several(find_files(str(path)), path, options, spill)
     if path.is_file():
-        found = read_graph(path, options)
+        if spill is not None or needs_spill([path], str(path)):
+            found = read_spilled([path], str(path), options, _folder(spill))
+        else:
+            found = read_graph(path, options)
         return replace(found, name=_stem(path), path=path, inputs=_inputs([path], options))
     raise datasets.unknown_graph(str(graph))
 
@@ -86,10 +98,14 @@ def facts_of(graph: KnowledgeGraph, facts: Any) -> Tensor:
     return rows if isinstance(rows, Tensor) else graph.encode(rows)
 
 
-def _several(path: Path, options: ReadOptions) -> KnowledgeGraph:
+def _several(
+    files: list[Path], path: Path, options: ReadOptions, spill: str | os.PathLike[str] | None
+) -> KnowledgeGraph:
     """Read the files of a folder without splits, or of a pattern, as one graph."""
-    files = find_files(str(path))
-    found = read_parts(files, str(path), options)
+    if spill is not None or needs_spill(files, str(path)):
+        found = read_spilled(files, str(path), options, _folder(spill))
+    else:
+        found = read_parts(files, str(path), options)
     folder = path if path.is_dir() else files[0].parent
     # Patches tell the files of a graph apart by their names.
     apart = len({file.name for file in files}) == len(files)
@@ -99,6 +115,10 @@ def _several(path: Path, options: ReadOptions) -> KnowledgeGraph:
         path=folder,
         inputs=_inputs(files, options) if apart else (),
     )
+
+
+def _folder(spill: str | os.PathLike[str] | None) -> Path | None:
+    return None if spill is None else as_path(spill, "the folder to spill to")
 
 
 def _inputs(files: list[Path], options: ReadOptions) -> tuple[InputFile, ...]:

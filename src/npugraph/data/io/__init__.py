@@ -17,6 +17,7 @@ from npugraph.data.io.read import (
     read_table,
 )
 from npugraph.data.io.remote import check_target, is_address, local_copy, local_folder
+from npugraph.data.io.spill import needs_spill, read_spilled
 from npugraph.data.io.write import (
     check_format,
     write_splits,
@@ -43,10 +44,12 @@ __all__ = [
     "is_pattern",
     "local_copy",
     "local_folder",
+    "needs_spill",
     "read_content",
     "read_graph",
     "read_own_table",
     "read_parts",
+    "read_spilled",
     "read_splits",
     "read_table",
     "split_suffixes",
