@@ -12,7 +12,8 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from npugraph.errors import DataError, NpugraphError
+import npugraph.graph
+from npugraph.errors import DataError, NpugraphError, UnknownNameError
 from npugraph.graph import (
     LITERAL,
     PARTS,
@@ -440,3 +441,17 @@ def test_graphs_are_shown_in_a_few_lines() -> None:
     assert "train" in repr(splits)
     long = Vocabulary.of(["x" * 1000], "entity")
     assert len(repr(long)) < 120
+
+
+@pytest.mark.parametrize("many", [0, 100])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_large_vocabularies_find_and_return_the_same(
+    monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, many: int
+) -> None:
+    monkeypatch.setattr(npugraph.graph, "MANY_LABELS", many)
+    words = Vocabulary(pa.array(["a", "b", "é"], kind))
+    assert (words.id("é"), "b" in words, "c" in words) == (2, True, False)
+    assert words.ids(["é", "a"]).tolist() == [2, 0]
+    assert words.take(torch.tensor([1, 0])).equals(pa.array(["b", "a"]))
+    with pytest.raises(UnknownNameError, match="'c'"):
+        words.id("c")

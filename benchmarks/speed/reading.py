@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from benchmarks import common
@@ -53,11 +53,12 @@ def write_files(count: int, folder: Path, formats: list[str]) -> dict[str, Path]
         if name == "parquet":
             pa.parquet.write_table(table, path)
             continue
-        line = "{}\t{}\t{}\n" if name == "tsv" else "<{}> <{}> <{}> .\n"
-        with path.open("w", encoding="utf-8") as file:
-            for batch in table.to_batches(max_chunksize=1 << 16):
-                rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-                file.write("".join(line.format(*row) for row in rows))
+        begin, between, end = ("", "\t", "") if name == "tsv" else ("<", "> <", "> .")
+        fields = pc.binary_join_element_wise(*table.columns, between)
+        lines = pc.binary_join_element_wise(begin, fields, end + "\n", "")
+        with path.open("wb") as file:
+            for chunk in lines.chunks:
+                file.writelines(text.encode() for text in chunk.to_pylist())
     return paths
 
 
@@ -196,7 +197,9 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the most MiB that this process has held; getrusage would count its parent, too."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def compare(arguments: argparse.Namespace) -> dict[str, Any]:

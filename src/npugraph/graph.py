@@ -42,6 +42,8 @@ __all__ = [
 # Which end of a fact is asked for.
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("tail", "head")
+# More labels than this are not held as a dictionary: one that is asked for is looked for.
+MANY_LABELS = 5_000_000
 # The parts of a graph that is cut, in the order of their numbers.
 PARTS = ("train", "valid", "test")
 # The columns of a table of literals; the language may be empty.
@@ -118,7 +120,7 @@ class Vocabulary(Shown):
         return len(self.labels)
 
     def __contains__(self, label: str) -> bool:
-        return label in self._by_label()
+        return self._find(label) >= 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.labels.equals(other.labels)
@@ -131,10 +133,16 @@ class Vocabulary(Shown):
             self._lookup = {label: i for i, label in enumerate(self.labels.to_pylist())}
         return self._lookup
 
+    def _find(self, label: str) -> int:
+        """Return the id of a label, -1 where there is none."""
+        if len(self) > MANY_LABELS:
+            return int(pc.index(self.labels, pa.scalar(label, self.labels.type)).as_py())
+        return self._by_label().get(label, -1)
+
     def id(self, label: str) -> int:
         """Return the id of one label; an unknown label is an error that names the nearest one."""
-        found = self._by_label().get(label)
-        if found is None:
+        found = self._find(label)
+        if found < 0:
             hint = nearest(label, tuple(self._by_label())) if len(self) < 100_000 else ""
             raise UnknownNameError(f"No {self.kind} is called {label!r} in this graph.{hint}")
         return found
@@ -147,7 +155,7 @@ class Vocabulary(Shown):
         """Return the ids of many labels at once, int64 [n]; an unknown label is an error."""
         if not isinstance(labels, pa.Array | pa.ChunkedArray):
             labels = pa.array(labels, pa.string())
-        found = pc.index_in(labels, value_set=self.labels)
+        found = pc.index_in(labels.cast(self.labels.type), value_set=self.labels)
         if found.null_count:
             unknown = labels.filter(pc.is_null(found))[0].as_py()
             self.id(unknown)
@@ -155,7 +163,7 @@ class Vocabulary(Shown):
 
     def take(self, ids: Tensor) -> pa.Array:
         """Return the labels of many ids [n] as an Arrow string array [n]."""
-        return self.labels.take(pa.array(ids.cpu().numpy()))
+        return self.labels.take(pa.array(ids.cpu().numpy())).cast(pa.string())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

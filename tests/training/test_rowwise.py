@@ -288,7 +288,7 @@ def test_the_plan_counts_rows_and_not_tables() -> None:
 def test_a_table_that_memory_cannot_hold_is_refused_before_it_is_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("npugraph.machine.free_bytes", lambda device: 2**20)
+    monkeypatch.setattr("npugraph.machine.free_memory", lambda: 2**20)
     sentence = (
         r"A table of 20,000 x 128 numbers takes 0.0 GiB and the main memory has 0.0 GiB free; "
         "lower d, or take a larger machine."

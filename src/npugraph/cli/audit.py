@@ -17,6 +17,7 @@ from npugraph.cli.common import (
     GraphArgument,
     HeaderOption,
     JsonOption,
+    SpillOption,
     TrustOption,
     bar,
     emit,
@@ -178,6 +179,7 @@ def audit(
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
+    spill: SpillOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the facts of a graph that are probably wrong, and those that are probably missing.
@@ -212,7 +214,7 @@ def audit(
     if show_settings:
         _show_settings(settings, as_json)
         return
-    reading = (header, columns, delimiter, settings.columns)
+    reading = (header, columns, delimiter, settings.columns, spill)
     with made_in(out, work, "audit", overwrite) as folder:
         if earlier is not None and folder.resolve() == earlier.resolve():
             raise SettingsError(f"--out {out} is the earlier audit itself; take another folder.")

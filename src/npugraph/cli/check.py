@@ -13,6 +13,7 @@ from npugraph.cli.common import (
     GraphArgument,
     HeaderOption,
     JsonOption,
+    SpillOption,
     emit,
     load_graph,
     say,
@@ -49,6 +50,7 @@ def check(
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
+    spill: SpillOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find what breaks the regularities of a graph, without training: takes seconds.
@@ -64,7 +66,7 @@ def check(
     if out is not None:
         check_format(out)
         check_file(out, overwrite)
-    whole = load_graph(graph, header, columns, delimiter)
+    whole = load_graph(graph, header, columns, delimiter, spill=spill)
     found = find_issues(whole, types=types, rules=rules, shapes=shapes)
     if out is not None:
         write_table(found.table, out, header=True)

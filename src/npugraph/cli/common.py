@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,8 +24,9 @@ GraphArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="GRAPH",
-        help="A name ('npugraph datasets list'), a file of facts, or a folder with train, valid "
-        "and test. Without it: the bundled graph 'world'.",
+        help="A name ('npugraph datasets list'), a file of facts, a folder with train, valid "
+        "and test, or a folder or pattern ('facts/*.tsv.gz') of files that are one graph. "
+        "Without it: the bundled graph 'world'.",
         show_default=False,
     ),
 ]
@@ -61,6 +63,16 @@ ColumnsOption = Annotated[
 DelimiterOption = Annotated[
     str | None,
     typer.Option(help="Character between fields. Default: by the suffix.", show_default=False),
+]
+SpillOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Read files that do not fit memory: DuckDB numbers their names in this folder. "
+        "Default: only where reading would take more than half of the free memory, in the "
+        "system's folder for temporary files.",
+        show_default=False,
+    ),
 ]
 
 log = logging.getLogger(__name__)
@@ -259,22 +271,30 @@ def load_graph(
     columns: str | None,
     delimiter: str | None,
     beside: tuple[str, ...] = (),
+    spill: Path | None = None,
 ) -> KnowledgeGraph:
     """Find and read the graph a user asked for, and say on stderr what was read."""
     from npugraph.data.sources import load_graph as load
 
-    found = load(graph or "world", read_options(header, columns, delimiter, beside))
+    options = read_options(header, columns, delimiter, beside)
+    found = load(graph or "world", options, spill=spill)
     _announce(found.summary())
     return found
 
 
 def load_splits(
-    graph: str | None, header: bool | None, columns: str | None, delimiter: str | None, seed: int
+    graph: str | None,
+    header: bool | None,
+    columns: str | None,
+    delimiter: str | None,
+    seed: int,
+    spill: Path | None = None,
 ) -> Splits:
     """Read a graph as ``load_graph``, cut by ``seed`` where it has no parts of its own."""
     from npugraph.data.sources import load_splits as load
 
-    found = load(graph or "world", seed, read_options(header, columns, delimiter))
+    options = read_options(header, columns, delimiter)
+    found = load(graph or "world", seed, options, spill=spill)
     _announce(found.summary())
     return found
 

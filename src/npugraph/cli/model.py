@@ -17,6 +17,7 @@ from npugraph.cli.common import (
     HeaderOption,
     JsonOption,
     SetOption,
+    SpillOption,
     TrustOption,
     bar,
     emit,
@@ -83,6 +84,7 @@ def fit(
     header: HeaderOption = None,
     columns: ColumnsOption = None,
     delimiter: DelimiterOption = None,
+    spill: SpillOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a system on a graph and keep its best epoch, by MRR on the validation facts.
@@ -121,7 +123,7 @@ def fit(
     if resume and overwrite:
         raise SettingsError("Give --resume or --overwrite, not both.")
     with as_rank(settings.device) as peers, _run_folder(out, resume, overwrite, peers):
-        splits = load_splits(graph, header, columns, delimiter, settings.seed)
+        splits = load_splits(graph, header, columns, delimiter, settings.seed, spill)
         result = _train(splits, recipe, settings, out, resume, overwrite, peers)
     if peers.rank == 0:
         emit("fit", result, as_json, lambda: _show_fit(result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from npugraph.data.io import (
 )
 from npugraph.graph import InputFile, KnowledgeGraph, Splits
 from npugraph.settings import as_path
+
+log = logging.getLogger(__name__)
 
 # What load_graph takes; frames of other libraries have no type that could be named here.
 GraphLike: TypeAlias = Any
@@ -71,6 +74,8 @@ def load_graph(
         return datasets.load(graph)
     path, options = local_copy(graph), options or ReadOptions()
     if graph and path.is_dir() and has_splits(path):
+        if spill is not None:
+            log.warning("%s: train, valid and test are read without spilling.", path)
         splits = read_splits(path, options)
         files = [Path(part.source) for part in splits.parts().values()]
         return replace(splits.whole(), inputs=_inputs(files, options))
@@ -86,10 +91,16 @@ def load_graph(
 
 
 def load_splits(
-    graph: GraphLike = datasets.BUNDLED, seed: int = 0, options: ReadOptions | None = None
+    graph: GraphLike = datasets.BUNDLED,
+    seed: int = 0,
+    options: ReadOptions | None = None,
+    *,
+    spill: str | os.PathLike[str] | None = None,
 ) -> Splits:
     """Return train, valid and test of a graph; drawn by ``seed`` where the source has none."""
-    return graph if isinstance(graph, Splits) else load_graph(graph, options).split(seed)
+    if isinstance(graph, Splits):
+        return graph
+    return load_graph(graph, options, spill=spill).split(seed)
 
 
 def facts_of(graph: KnowledgeGraph, facts: Any) -> Tensor:

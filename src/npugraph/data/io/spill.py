@@ -105,7 +105,6 @@ class _Mapped:
         relations: the names of relations.
         facts: int64 [n, 3].
         numbers: row, confidence and label [n], those that there are.
-        sizes: how many facts each file has.
         beside: what each file says beside its facts.
         columns: the columns that were asked for.
     """
@@ -114,7 +113,6 @@ class _Mapped:
     relations: Vocabulary
     facts: Tensor
     numbers: dict[str, Tensor]
-    sizes: list[int]
     beside: list[Annotations | None]
     columns: dict[str, pa.Array]
 
@@ -199,7 +197,7 @@ def _numbered(database: Any, files: Sequence[Path], options: ReadOptions, work: 
     """Do the work in a database."""
     database.execute("create table facts (n bigint, head text, relation text, tail text)")
     numbers = _Numbers(work)
-    sizes, beside = [], []
+    beside: list[Annotations | None] = []
     columns: dict[str, list[pa.ChunkedArray]] = {}
     for path in files:
         size, about = 0, None
@@ -215,7 +213,6 @@ def _numbered(database: Any, files: Sequence[Path], options: ReadOptions, work: 
                 if name.startswith(MORE):
                     columns.setdefault(name.removeprefix(MORE), []).append(table[name])
             size += count
-        sizes.append(size)
         beside.append(about)
     for words, sides in (("entities", "head tail"), ("relations", "relation")):
         every = " union all ".join(f"select {side} as name from facts" for side in sides.split())
@@ -228,7 +225,6 @@ def _numbered(database: Any, files: Sequence[Path], options: ReadOptions, work: 
         _vocabulary(database, "relations", "relation", work),
         _ids(database, numbers.count, work),
         numbers.mapped(),
-        sizes,
         beside,
         {name: pa.chunked_array(_flat(parts)).combine_chunks() for name, parts in columns.items()},
     )
