@@ -255,15 +255,17 @@ def test_settings_suit_the_size_and_changes_win() -> None:
 
 def test_a_large_graph_gets_cheap_steps() -> None:
     names = Vocabulary.of([f"e{i}" for i in range(5000)]), Vocabulary.of(["r"])
-    few, many = (
+    few, many, most = (
         suited_settings(
-            KnowledgeGraph(*names, torch.zeros(facts, 3, dtype=torch.int64)),
+            KnowledgeGraph(*names, torch.zeros(1, 3, dtype=torch.int64).expand(facts, 3)),
             AuditSettings(device="cpu"),
         )
-        for facts in (400_000, 400_001)
+        for facts in (400_000, 400_001, 4_000_001)
     )
     assert (few.negatives, few.patience) == (1024, 2)
-    assert (many.negatives, many.patience, many.share) == (256, 1, many.batch_size)
+    for large, epochs in ((many, 6), (most, 3)):
+        assert (large.negatives, large.patience, large.share) == (256, 1, large.batch_size)
+        assert large.epochs == epochs
 
 
 def test_a_plan_counts_the_trainings() -> None:
