@@ -16,7 +16,7 @@ from npugraph.data.io.formats import COMPRESSION, RDF, TEXT, split_suffixes
 from npugraph.data.io.layout import ReadOptions
 from npugraph.data.io.read import SPLITS, read_table
 from npugraph.errors import DataError
-from npugraph.graph import Annotations, KnowledgeGraph, joined_annotations
+from npugraph.graph import KnowledgeGraph, joined_annotations
 
 log = logging.getLogger(__name__)
 
@@ -95,21 +95,22 @@ def read_parts(files: Sequence[Path], source: str, options: ReadOptions) -> Know
             table = table.append_column("row", pa.array(np.arange(1, len(table) + 1)))
         tables.append(table)
         beside.append(about)
-    note_blank_nodes(tables, beside)
+    rdf = [table for table, about in zip(tables, beside, strict=True) if about is not None]
+    note_blank_nodes(sum(map(has_blank_nodes, rdf)))
     whole = pa.concat_tables(tables, promote_options="default")
     return encode_tables([whole], [source], [joined_annotations(beside)])[0]
 
 
-def note_blank_nodes(tables: Sequence[pa.Table], beside: Sequence[Annotations | None]) -> None:
-    """Say so where blank nodes of several RDF files may be mixed up."""
-    rdf = [table for table, about in zip(tables, beside, strict=True) if about is not None]
-    if len(rdf) > 1 and sum(_has_blank_nodes(table) for table in rdf) > 1:
+def note_blank_nodes(files: int) -> None:
+    """Say so where the blank nodes of several RDF files may be mixed up."""
+    if files > 1:
         log.warning(
             "Blank nodes that are called the same in several files are taken for one entity; give "
             "them names of their own if they are not."
         )
 
 
-def _has_blank_nodes(table: pa.Table) -> bool:
+def has_blank_nodes(table: pa.Table) -> bool:
+    """Tell whether some entity of an RDF file has no name."""
     starts = (pc.starts_with(table[role], "_:") for role in ("head", "tail"))
     return any(pc.any(mask, min_count=0).as_py() for mask in starts)

@@ -8,10 +8,11 @@ any more once they are mapped; they are gone when the graph is.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +28,7 @@ from torch import Tensor
 from npugraph.data.io.encode import MORE, note_similar
 from npugraph.data.io.formats import RDF, split_suffixes
 from npugraph.data.io.layout import ReadOptions
+from npugraph.data.io.parts import has_blank_nodes, note_blank_nodes
 from npugraph.data.io.read import stream_table
 from npugraph.errors import DataError, writing
 from npugraph.graph import Annotations, KnowledgeGraph, Vocabulary, joined_annotations
@@ -171,8 +173,12 @@ def _number(
             "threads": max(1, pa.cpu_count()),
         }
         try:
-            with duckdb.connect(str(work / "facts.duckdb"), config=config) as database:
-                return _numbered(database, files, options, work)
+            with (
+                duckdb.connect(str(work / "facts.duckdb"), config=config) as database,
+                closing(_Numbers(work)) as numbers,
+                writing(work.parent),
+            ):
+                return _numbered(database, numbers, files, options, work)
         except duckdb.Error as error:
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise DataError(f"{source}: DuckDB failed in {work.parent} ({reason}).") from None
@@ -193,27 +199,31 @@ def _workplace(folder: Path | None) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _numbered(database: Any, files: Sequence[Path], options: ReadOptions, work: Path) -> _Mapped:
+def _numbered(
+    database: Any,
+    numbers: _Numbers,
+    files: Sequence[Path],
+    options: ReadOptions,
+    work: Path,
+) -> _Mapped:
     """Do the work in a database."""
     database.execute("create table facts (n bigint, head text, relation text, tail text)")
-    numbers = _Numbers(work)
     beside: list[Annotations | None] = []
     columns: dict[str, list[pa.ChunkedArray]] = {}
+    blank = 0
     for path in files:
         size, about = 0, None
         for table, says in stream_table(path, options):
-            count, about = len(table), says or about
+            about = says or about
             numbers.add(table, size)
-            place = pa.array(np.arange(numbers.count - count, numbers.count))
-            batch = table.select(["head", "relation", "tail"]).add_column(0, "n", place)
-            database.register("batch", batch)
-            database.execute("insert into facts select * from batch")
-            database.unregister("batch")
+            _insert(database, table, numbers.count)
             for name in table.column_names:
                 if name.startswith(MORE):
                     columns.setdefault(name.removeprefix(MORE), []).append(table[name])
-            size += count
+            size += len(table)
+            blank += says is not None and has_blank_nodes(table)
         beside.append(about)
+    note_blank_nodes(blank)
     for words, sides in (("entities", "head tail"), ("relations", "relation")):
         every = " union all ".join(f"select {side} as name from facts" for side in sides.split())
         database.execute(
@@ -228,6 +238,15 @@ def _numbered(database: Any, files: Sequence[Path], options: ReadOptions, work: 
         beside,
         {name: pa.chunked_array(_flat(parts)).combine_chunks() for name, parts in columns.items()},
     )
+
+
+def _insert(database: Any, table: pa.Table, count: int) -> None:
+    """Add the facts of a table, so that there are ``count`` in all; each has its place."""
+    place = pa.array(np.arange(count - len(table), count))
+    names = table.select(["head", "relation", "tail"])
+    database.register("batch", names.add_column(0, "n", place))
+    database.execute("insert into facts select * from batch")
+    database.unregister("batch")
 
 
 def _flat(parts: Sequence[pa.ChunkedArray]) -> list[pa.Array]:
@@ -258,10 +277,14 @@ class _Numbers:
             self.open[name].write(column.astype(NUMBERS[name]).tobytes())
         self.count += len(table)
 
-    def mapped(self) -> dict[str, Tensor]:
-        """Return the columns."""
+    def close(self) -> None:
+        """Close the files."""
         for file in self.open.values():
             file.close()
+
+    def mapped(self) -> dict[str, Tensor]:
+        """Return the columns; nothing is added any more."""
+        self.close()
         return {name: _mapped(self.work / name, NUMBERS[name], (self.count,)) for name in self.open}
 
 
@@ -284,7 +307,13 @@ def _mapped(path: Path, dtype: Any, shape: tuple[int, ...]) -> Tensor:
 
 def _ids(database: Any, count: int, work: Path) -> Tensor:
     """Write the ids of all facts; return them [n, 3]."""
-    ids = np.memmap(work / "ids", np.int64, "w+", shape=(count, 3))
+    with (work / "ids").open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            # A disk that is full is told now, and not when a page is written.
+            os.posix_fallocate(file.fileno(), 0, 24 * count)
+        else:
+            file.truncate(24 * count)
+    ids = np.memmap(work / "ids", np.int64, "r+", shape=(count, 3))
     query = (
         "select n, h.id, r.id, t.id from facts "
         "join entities h on h.name = head join relations r on r.name = relation "
