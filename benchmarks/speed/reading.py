@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
+import torch
 
 from benchmarks import common
 from npugraph.seeds import number
@@ -79,8 +80,8 @@ def by_npugraph_spilling(path: Path) -> Counts:
 
 
 def by_pandas(path: Path) -> Counts:
-    """Read by the Arrow engine, number by factorize."""
-    import pandas as pd
+    """Read by the usual engine, number by factorize."""
+    import pandas as pd  # type: ignore[import-untyped]
 
     if path.suffix == ".parquet":
         frame = pd.read_parquet(path)
@@ -140,7 +141,7 @@ def by_pykeen(path: Path) -> Counts:
     from pykeen.triples import TriplesFactory
 
     factory = TriplesFactory.from_path(path)
-    return factory.num_entities, len(factory.mapped_triples.unique(dim=0))
+    return factory.num_entities, len(torch.unique(factory.mapped_triples, dim=0))
 
 
 def by_pyoxigraph(path: Path) -> Counts:
