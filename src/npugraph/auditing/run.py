@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from npugraph.auditing.answers import gather_answers
+from npugraph.auditing.answers import Answers, gather_answers
 from npugraph.auditing.begun import begin
 from npugraph.auditing.choosing import choose_training
 from npugraph.auditing.columns import check_columns, judge_columns
@@ -21,7 +21,7 @@ from npugraph.auditing.earlier import Earlier
 from npugraph.auditing.figures import short_text
 from npugraph.auditing.folds import Folds, distinct_facts, judged_graph, make_folds
 from npugraph.auditing.home import Home
-from npugraph.auditing.issues import find_issues
+from npugraph.auditing.issues import Issues, find_issues
 from npugraph.auditing.judgement import (
     clean_mask,
     judge_missing,
@@ -31,14 +31,14 @@ from npugraph.auditing.judgement import (
     weigh_some,
 )
 from npugraph.auditing.judging import ranking_view
-from npugraph.auditing.out_of_fold import judge_out_of_fold
+from npugraph.auditing.out_of_fold import CrossFit, judge_out_of_fold
 from npugraph.auditing.page import report_data
 from npugraph.auditing.presets import Tried, searches, suited_settings
 from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors
 from npugraph.auditing.result import LISTED, Findings
 from npugraph.auditing.self_test import plant, self_test
-from npugraph.auditing.settings import AuditSettings, Stage
+from npugraph.auditing.settings import AuditSettings, Stage, ViewName
 from npugraph.auditing.since import (
     Since,
     begin_since,
@@ -48,7 +48,7 @@ from npugraph.auditing.since import (
     training_since,
 )
 from npugraph.auditing.statistics.evidence import TruthModel
-from npugraph.auditing.tasks import open_tasks
+from npugraph.auditing.tasks import Tasks, open_tasks
 from npugraph.auditing.views import ViewInputs, build_views, suited_views
 from npugraph.auditing.write import write_audit
 from npugraph.data.io import ReadOptions, local_folder
@@ -56,7 +56,7 @@ from npugraph.data.sources import GraphLike, facts_of, load_graph
 from npugraph.graph import KnowledgeGraph
 from npugraph.names import percent, shorten
 from npugraph.report import ReportData, write_report
-from npugraph.settings import as_path, as_settings
+from npugraph.settings import TrainSettings, as_path, as_settings
 
 log = logging.getLogger(__name__)
 
@@ -138,65 +138,129 @@ def audit(
     Raises:
         NothingAddedError: no fact was, since that audit.
     """
-    earlier = None if since is None else Earlier.open(as_path(since, "an earlier audit"))
-    asked = (
-        as_settings(AuditSettings, settings)
-        if earlier is None
-        else settings_since(earlier, settings)
-    )
     say = _teller(stage)
     home = Home(None if out is None else as_path(out, "the folder of the audit"))
+    earlier = None if since is None else Earlier.open(as_path(since, "an earlier audit"))
+    asked = _settings(settings, earlier)
     whole = load_graph(graph, ReadOptions(beside=asked.columns))
     check_columns(whole, asked)
     issues = find_issues(whole, **(constraints or {}))
     known = gather_answers(whole, answers)
-    judged = judged_graph(whole, known, asked)
-    going_on = None if earlier is None else begin_since(distinct_facts(judged), earlier)
-    training, search = suited_settings(judged, asked, changes), searches(judged, asked, changes)
-    if going_on is not None:
-        training = training_since(going_on, type(training), asked.device, changes)
-    names = suited_views(judged, asked)
-    trained = going_on is None or bool(going_on.changes.relations)
+    guarded = None if protected is None else facts_of(whole, protected)
+    begun = _begin(whole, known, asked, changes or {}, earlier)
     with open_tasks(cluster, workers, asked.device) as tasks:
-        cost = estimate_cost(
-            *(judged, asked, training, names),
-            search=search,
-            paths_trained=trained,
-            workers=tasks.workers,
-        )
-        say("plan", {"cost": cost})
-        folds = plant(_folds(judged, going_on, asked), whole.index(), asked)
-        guarded = None if protected is None else facts_of(whole, protected)
-        mask = protected_mask(folds.graph, known, guarded)
-        if home.kept:
-            begin(home.path, whole, asked, changes or {}, known.wrong, going_on)
-        inputs = ViewInputs(folds, asked, training, home, tasks, say, going_on)
-        tried: Tried = ()
-        if search:
-            training, tried = choose_training(inputs)
-            inputs = replace(inputs, training=training)
-        views = build_views(inputs, names)
+        inputs, tried = _prepare(begun, home, tasks, say)
+        views = build_views(inputs, begun.views)
         say("judging", {})
         crossfit = judge_out_of_fold(inputs, views, known.wrong)
     say("weighing", {})
-    model, new = weigh(crossfit, asked), None if going_on is None else going_on.new
+    chosen = replace(begun, training=inputs.training)
+    return _weigh(chosen, crossfit, guarded, issues, tried)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What an audit begins with.
+
+    Attributes:
+        graph: the collected facts.
+        known: what is known of them.
+        settings: what is asked for.
+        changes: settings of the recipe that were given.
+        judged: the facts that are judged.
+        training: the settings of the recipe.
+        search: whether validation chooses among some of these.
+        views: the names of the kinds of evidence.
+        since: what is new, where there is an earlier audit.
+    """
+
+    graph: KnowledgeGraph
+    known: Answers
+    settings: AuditSettings
+    changes: Mapping[str, Any]
+    judged: KnowledgeGraph
+    training: TrainSettings
+    search: bool
+    views: tuple[ViewName, ...]
+    since: Since | None
+
+
+def _settings(settings: object, earlier: Earlier | None) -> AuditSettings:
+    if earlier is None:
+        return as_settings(AuditSettings, settings)
+    return settings_since(earlier, settings)
+
+
+def _begin(
+    graph: KnowledgeGraph,
+    known: Answers,
+    settings: AuditSettings,
+    changes: Mapping[str, Any],
+    earlier: Earlier | None,
+) -> _Begun:
+    """Decide how a graph is judged, before anything is trained."""
+    judged = judged_graph(graph, known, settings)
+    training = suited_settings(judged, settings, changes)
+    since = None if earlier is None else begin_since(distinct_facts(judged), earlier)
+    if since is not None:
+        training = training_since(since, type(training), settings.device, changes)
+    search, views = searches(judged, settings, changes), suited_views(judged, settings)
+    return _Begun(graph, known, settings, changes, judged, training, search, views, since)
+
+
+def _prepare(begun: _Begun, home: Home, tasks: Tasks, say: Stage) -> tuple[ViewInputs, Tried]:
+    """Say the plan, cut the folds, and let validation choose settings where it should."""
+    asked, since = begun.settings, begun.since
+    cost = estimate_cost(
+        *(begun.judged, asked, begun.training, begun.views),
+        search=begun.search,
+        paths_trained=since is None or bool(since.changes.relations),
+        workers=tasks.workers,
+    )
+    say("plan", {"cost": cost})
+    folds = plant(_folds(begun.judged, since, asked), begun.graph.index(), asked)
+    if home.kept:
+        begin(home.path, begun.graph, asked, begun.changes, begun.known.wrong, since)
+    inputs = ViewInputs(folds, asked, begun.training, home, tasks, say, since)
+    if not begun.search:
+        return inputs, ()
+    training, tried = choose_training(inputs)
+    return replace(inputs, training=training), tried
+
+
+def _weigh(
+    begun: _Begun, crossfit: CrossFit, guarded: Tensor | None, issues: Issues, tried: Tried
+) -> Audit:
+    """Make probabilities and a verdict of what was judged.
+
+    Args:
+        begun: what the audit began with, and the settings that were chosen.
+        crossfit: what was judged.
+        guarded: facts that are known to be right [m, 3].
+        issues: what was found without a model.
+        tried: what the settings were chosen among.
+    """
+    asked, known, since = begun.settings, begun.known, begun.since
+    folds, new = crossfit.folds, None if since is None else since.new
+    model, mask = weigh(crossfit, asked), protected_mask(folds.graph, known, guarded)
     test = self_test(crossfit, model, clean_mask(folds.graph, known, guarded), asked, new)
     corrector = learn_corrections(crossfit, model, asked)
     proposed, missing_share = judge_missing(crossfit, model, known.never_proposed, asked)
-    rows, narrowed = stored_graph(whole, crossfit), weigh_some(crossfit, model, new, asked)
+    rows, narrowed = stored_graph(begun.graph, crossfit), weigh_some(crossfit, model, new, asked)
     judged_facts = judge_stored(crossfit, model, new, narrowed)
     stored, effects = judge_columns(judged_facts, rows, asked)
-    if going_on is not None:
+    if since is not None:
         # What was there before is not listed again.
-        mask = mask | ~going_on.new
-        going_on = end_since(going_on, ranking_view(views).mrr, test.auroc, asked.thresholds)
+        mask = mask | ~since.new
+        mrr = ranking_view(crossfit.views).mrr
+        since = end_since(since, mrr, test.auroc, asked.thresholds)
     trusted = before_answers(stored, mask, test, narrowed, asked).reliable
     collected, learned = learn(stored, rows, known, asked, trusted=trusted)
     return Audit(
-        graph=whole,
-        name=whole.name or whole.source or "graph",
+        graph=begun.graph,
+        name=begun.graph.name or begun.graph.source or "graph",
         settings=asked,
-        training=training,
+        training=begun.training,
         crossfit=crossfit,
         model=narrowed,
         test=replace(test, corrected=corrector.test.right),
@@ -212,7 +276,7 @@ def audit(
         wrong_end=_told_end(narrowed, asked),
         chosen=tried,
         columns=effects,
-        since=going_on,
+        since=since,
     )
 
 
