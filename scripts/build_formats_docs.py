@@ -45,7 +45,7 @@ FOLDERS = {
             "folds/fold-N/": "One run folder per fold, of the view embedding.",
             "pairs/fold-N/": "The same, of the view pairs.",
             "path/fold-N/": "One run folder per half of the folds, of the view path.",
-            "judged/fold-N.safetensors": "What was judged as facts of a fold; read again by a "
+            "judged/": "What was judged as facts of a fold; read again by a "
             "further audit in the same folder, where nothing changed that it follows from.",
         },
     ),

@@ -82,7 +82,10 @@ def test_an_optional_value_with_a_range_may_be_left_out() -> None:
         ({"epochs": 2.0}, "epochs=2.0 is not a whole number."),
         ({"learning_rate": "fast"}, "learning_rate='fast' is not a number."),
         ({"learning_rate": "-1"}, "learning_rate=-1.0 is too small; the least is 0."),
-        ({"optimizer": "adma"}, "optimizer='adma' must be one of adagrad, adam, sgd."),
+        (
+            {"optimizer": "adma"},
+            "optimizer='adma' must be one of adagrad, rowwise-adagrad, adam, sgd.",
+        ),
     ],
 )
 def test_a_wrong_value_is_named(values: dict[str, Any], message: str) -> None:

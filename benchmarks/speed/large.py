@@ -48,6 +48,7 @@ from npugraph.seeds import generator
 from npugraph.training.rowwise import RowwiseAdagrad
 from npugraph.training.step import descend
 
+MODULE = "benchmarks.speed.large"
 # Facts that are drawn at once.
 CHUNK = 2**22
 # Rows of a table that are filled at once.

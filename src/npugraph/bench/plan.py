@@ -31,6 +31,8 @@ Values = dict[str, Any]
 KEY_VERSION = "0.1.0"
 # Settings that change how fast the figures come, and not what they are.
 SPEED_ALONE = ("cuda_graph",)
+# Settings that came after the first keys, with what they stand for in cells from before.
+LATER: dict[str, Any] = {"table_precision": "float32"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,11 @@ class Cell:
         """Sixteen hex digits that stand for what was asked for."""
         identity = {
             "recipe": self.recipe,
-            "settings": {k: v for k, v in self.settings.items() if k not in SPEED_ALONE},
+            "settings": {
+                name: value
+                for name, value in self.settings.items()
+                if name not in SPEED_ALONE and (name not in LATER or value != LATER[name])
+            },
             "data": self.data,
             "rate": self.rate,
             # Nothing is planted at rate 0.

@@ -66,6 +66,7 @@ def _ranked(
 def named(ranks: Floats, candidates: Floats) -> dict[str, float]:
     """Return figures of ranks among sampled candidates, by names that say so.
 
+    >>> import numpy as np
     >>> named(np.array([1.0, 2.0]), np.array([3.0, 3.0]))["mrr_among_sampled"]
     0.75
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,16 +84,26 @@ def check(case: Any) -> None:
     ANSWERED[response.status_code] += 1
 
 
-@of_run.parametrize()
-@EFFORT
-def test_a_run_keeps_to_its_openapi(case: Any) -> None:
-    check(case)
+def each_operation(schema: Any, what: str) -> dict[str, Any]:
+    """Return a test per operation, by its name.
+
+    Schemathesis gives the tests of all operations one address; where several processes share the
+    tests (xdist), only one of these would be run.
+    """
+    found = {}
+    for operation in (result.ok() for result in schema.get_all_operations()):
+        words = re.sub(r"\W+", "_", f"{operation.method} {operation.path}").strip("_")
+
+        def keeps(case: Any) -> None:
+            check(case)
+
+        keeps.__name__ = keeps.__qualname__ = f"test_{what}_keeps_to_its_openapi_{words}"
+        one = schema.include(method=operation.method.upper(), path=operation.path)
+        found[keeps.__name__] = one.parametrize()(EFFORT(keeps))
+    return found
 
 
-@of_desk.parametrize()
-@EFFORT
-def test_a_desk_keeps_to_its_openapi(case: Any) -> None:
-    check(case)
+globals().update(each_operation(of_run, "a_run") | each_operation(of_desk, "a_desk"))
 
 
 def test_answers_of_many_kinds_were_seen() -> None:
