@@ -27,9 +27,9 @@ def read(path: Path) -> list[Line]:
 def desk_learned(lines: list[Line]) -> list[str]:
     """Return how good the order and the probabilities are after some answers."""
     rows = [
-        "| graph | wrong facts | verdict | AP of the wrong among the unanswered: learned / not, "
-        "after 50, 100, 200 answers | ECE after 0, 50, 100, 200 |",
-        "|---|---|---|---|---|",
+        "| graph | wrong facts | verdict | AP of the wrong before | among the unanswered: "
+        "learned / not, after 50, 100, 200 answers | ECE after 0, 50, 100, 200 |",
+        "|---|---|---|---|---|---|",
     ]
     for line in lines:
         after = line["after"]
@@ -41,8 +41,8 @@ def desk_learned(lines: list[Line]) -> list[str]:
             f"{after[size]['ece']:.3f}" if "ece" in after[size] else "-" for size in SIZES
         )
         rows.append(
-            f"| {line['graph']} | {line['noise']} | {line['verdict']} | {precision} | "
-            f"{calibration} |"
+            f"| {line['graph']} | {line['noise']} | {line['verdict']} | "
+            f"{after[SIZES[0]]['average_precision']:.3f} | {precision} | {calibration} |"
         )
     return rows
 
