@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
@@ -42,7 +43,7 @@ from npugraph.bench.plan import BenchPlan
 from npugraph.calibration.probability import DensityRatio, posterior_collected
 from npugraph.data.corrupt import NOISES
 from npugraph.data.datasets import load, locate
-from npugraph.data.io import ReadOptions, read_table
+from npugraph.data.io import ReadOptions, read_table, write_table
 from npugraph.data.perturb import PerturbSettings, perturb
 from npugraph.fitting import fit
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex, Vocabulary
@@ -325,25 +326,36 @@ def synthetic(facts: int, seed: int) -> tuple[KnowledgeGraph, torch.Tensor]:
 
 
 def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict[str, Any]:
-    """Audit a large synthetic graph and write all files; time and memory are what counts."""
-    graph, wrong = synthetic(arguments.synthetic, arguments.seed)
-    meter = Meter()
-    found = audit(graph, settings, arguments.changes, stage=meter.stage)
-    meter.stage("writing", {})
+    """Audit a file of a large synthetic graph and write all files; time and memory count."""
     with tempfile.TemporaryDirectory() as folder:
-        write_audit(found, Path(folder))
-    spent = meter.spent()
-    index = graph.index()
-    true = np.ones(len(index), dtype=bool)
-    true[torch.searchsorted(index.keys, index.key(graph.facts[wrong])).numpy()] = False
+        path = Path(folder) / "facts.tsv"
+        wrong = _write_synthetic(path, arguments)
+        megabytes = path.stat().st_size / 1e6
+        meter = Meter()
+        found = audit(path, settings, arguments.changes, stage=meter.stage)
+        meter.stage("writing", {})
+        write_audit(found, Path(folder) / "audit")
+        spent = meter.spent()
+        index = found.graph.index()
+        true = np.ones(len(index), dtype=bool)
+        planted = index.key(found.graph.encode(wrong))
+        true[torch.searchsorted(index.keys, planted).numpy()] = False
     return {
         "task": "synthetic",
         "facts": len(index),
-        "entities": graph.num_entities,
+        "entities": found.graph.num_entities,
+        "megabytes": megabytes,
         **spent,
         **judge(found, true, arguments),
         "training": dataclasses.asdict(found.training),
     }
+
+
+def _write_synthetic(path: Path, arguments: argparse.Namespace) -> pa.Table:
+    """Write a synthetic graph as a file; return its wrong facts, by their names."""
+    graph, wrong = synthetic(arguments.synthetic, arguments.seed)
+    write_table(graph.to_table(), path)
+    return graph.select(wrong.nonzero()[:, 0]).to_table()
 
 
 class Meter:
