@@ -48,7 +48,8 @@ MODULE = "benchmarks.quality.promises"
 RESULTS = common.RESULTS / "promises.jsonl"
 RATE = 0.05
 AS_PUBLISHED = "none"
-SEEDS = (0, 1, 2)
+# Seeds 0 to 2 were run with earlier rules.
+SEEDS = (3, 4, 5)
 # The graphs of each plan. The rules were made on UMLS, the bundled graph, Nations and
 # wordnet-animals with other seeds.
 PLANS: dict[str, tuple[str, ...]] = {

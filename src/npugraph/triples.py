@@ -63,13 +63,27 @@ class TripleIndex:
 
         ``query`` numbers the queries [q] from 0 and is in ascending order.
         """
-        first_key = (head * self.num_relations + relation) * self.num_entities
-        start = torch.searchsorted(self.keys, first_key)
-        count = torch.searchsorted(self.keys, first_key + self.num_entities) - start
+        first_key, start, count = self._known(head, relation)
         query = torch.repeat_interleave(torch.arange(len(head), device=head.device), count)
         shift = start - (torch.cumsum(count, 0) - count)
         place = torch.arange(len(query), device=head.device) + shift[query]
         return query, self.keys[place] - first_key[query]
+
+    def count_tails(self, head: Tensor, relation: Tensor) -> Tensor:
+        """Return how many tails are known of each query [q]: int64 [q].
+
+        >>> index = TripleIndex(torch.tensor([[0, 0, 1], [0, 0, 2]]), 3, 1)
+        >>> index.count_tails(torch.tensor([0, 1]), torch.tensor([0, 0])).tolist()
+        [2, 0]
+        """
+        return self._known(head, relation)[2]
+
+    def _known(self, head: Tensor, relation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the first key of queries [q], and where and how many known facts they have."""
+        first_key = (head * self.num_relations + relation) * self.num_entities
+        start = torch.searchsorted(self.keys, first_key)
+        count = torch.searchsorted(self.keys, first_key + self.num_entities) - start
+        return first_key, start, count
 
     def facts(self) -> Tensor:
         """Return the distinct facts in key order, int64 [n, 3]."""

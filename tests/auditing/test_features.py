@@ -145,6 +145,24 @@ def test_features_do_not_depend_on_the_order_of_the_training_facts() -> None:
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
+def test_further_answers_count_as_stored_ones() -> None:
+    """Other tails for (3, 0, ?): in the counts it is as if they were stored."""
+    fact, tails = torch.tensor([[3, 0, 5]]), [t for t in range(E) if t not in (3, 5)][:4]
+    known = {tuple(row) for row in TRAIN.tolist()}
+    further = [(3, 0, tail) for tail in tails if (3, 0, tail) not in known]
+    beside = torch.cat([TRAIN, torch.tensor(further)])
+    system = make_system()
+    more = torch.tensor([[float(len(further)), 0.0]])
+    told = compare(system).features(fact, more)[0]
+    stored = compare(system, train=beside).features(fact)[0]
+    plain = compare(system).features(fact)[0]
+    counted = [FEATURES.index(n) for n in ("answers_tail", "role_count_head", "degree_head")]
+    torch.testing.assert_close(told[counted], stored[counted])
+    assert (told[counted] > plain[counted]).all()
+    others = [i for i in range(len(FEATURES)) if i not in counted]
+    assert torch.equal(told[others], plain[others])
+
+
 def test_no_facts_have_no_features() -> None:
     assert compare(make_system()).features(ASKED[:0]).shape == (0, len(FEATURES))
 

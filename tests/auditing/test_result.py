@@ -68,7 +68,8 @@ def test_lists_have_their_columns_and_are_in_order(
 
 def test_lists_are_of_stored_and_of_new_facts(done: Audit) -> None:
     stored = set(rows())
-    assert len(done.suspects) == done.settings.budget
+    # They end where a fact is as probable as any.
+    assert 0 < len(done.suspects) <= done.settings.budget
     assert set(facts_of(done.suspects)) <= stored
     assert len(done.missing) == done.settings.missing
     assert not set(facts_of(done.missing)) & stored

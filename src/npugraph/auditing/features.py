@@ -67,11 +67,16 @@ class Comparer:
         }
 
     @torch.no_grad()
-    def features(self, facts: Tensor) -> Tensor:
-        """Return the features of facts [n, 3]: float32 [n, len(FEATURES)]."""
+    def features(self, facts: Tensor, more: Tensor | None = None) -> Tensor:
+        """Return the features of facts [n, 3]: float32 [n, len(FEATURES)].
+
+        ``more`` [n, 2] answers to the questions of SIDES count beside the stored ones.
+        """
         facts = facts.to(self.system.device)
         self.system.eval()
         columns = [self._side(facts, side) for side in SIDES]
+        if more is not None:
+            _add_answers(columns, more.to(facts.device))
         counts = torch.log1p(self.relation_count[facts[:, 1]].float())
         return torch.cat([*columns, counts.unsqueeze(1)], 1)
 
@@ -134,6 +139,20 @@ class Comparer:
             above = (part >= score).sum(1)
             out[rows, gap_at] = gap
             out[rows, above_at] = torch.log((above + 0.5) / (counted + 1.0))
+
+
+def _add_answers(columns: list[Tensor], more: Tensor) -> None:
+    """Count further answers [n, 2] in the features of both questions [n, len(Column)]."""
+    for side, further in enumerate(more.T):
+        # They are answers of the one question, and facts of its known entity, which is the answer
+        # of the other.
+        for of, counted in (
+            (side, (Column.ANSWERS,)),
+            (1 - side, (Column.ROLE_COUNT, Column.DEGREE)),
+        ):
+            for column in counted:
+                values = columns[of][:, column]
+                columns[of][:, column] = torch.log1p(torch.expm1(values) + further)
 
 
 def stored_answers(facts: Tensor, queries: Tensor, entities: Tensor) -> Tensor:

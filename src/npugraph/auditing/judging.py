@@ -11,12 +11,13 @@ from torch import Tensor
 from npugraph.auditing.judged import Judged, Part, has_part
 from npugraph.auditing.material import Material
 from npugraph.auditing.missing import propose
-from npugraph.auditing.pools import fold_pool
+from npugraph.auditing.pools import fold_pool, further_answers
 from npugraph.auditing.settings import Stage
 from npugraph.auditing.views import Ranking, View
 from npugraph.data.corrupt import Noise
 from npugraph.errors import SettingsError
 from npugraph.model import Model
+from npugraph.seeds import generator
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ def judge_fold(material: Material, fold: int) -> Part:
     ends_of_others = folds.others(fold).facts[:, [0, 2]].flatten()
     degree = torch.bincount(ends_of_others, minlength=folds.graph.num_entities)
 
-    def judged(facts: Tensor, replaced: Tensor | None = None) -> Judged:
+    def judged(facts: Tensor, replaced: Tensor | None = None, more: Tensor | None = None) -> Judged:
         where = torch.full((len(facts),), fold)
         ends = torch.full_like(where, -1) if replaced is None else replaced
-        features = torch.cat([view.features(facts, fold) for view in views], 1)
+        features = torch.cat([view.features(facts, fold, more) for view in views], 1)
         support = degree[facts[:, [0, 2]]].min(1).values
         return Judged(facts, where, features, ends, support, columns, score)
 
@@ -120,7 +121,12 @@ def judge_fold(material: Material, fold: int) -> Part:
     def pool(kind: Noise) -> Judged:
         facts, replaced = fold_pool(stored, index, kind, fold, most, settings.seed, system)
         fresh = ~known.contains(facts)
-        return judged(facts[fresh], replaced[fresh])
+        facts, replaced = facts[fresh], replaced[fresh]
+        if kind != "crowded":
+            return judged(facts, replaced)
+        rng = generator(settings.seed, "further answers", fold)
+        more = further_answers(facts, replaced, 1 - 1 / folds.count, rng)
+        return judged(facts, replaced, more)
 
     pools = {kind: pool(kind) for kind in settings.kinds}
     proposed = judged(_proposed(material, fold, system))

@@ -62,8 +62,8 @@ class Material:
         inputs, folds, digest = self.inputs, self.inputs.folds, hashlib.sha256()
         asked = {n: v for n, v in inputs.settings.asked().items() if n not in AFTERWARDS}
         tuned, training = asdict(inputs.settings.thresholds), asdict(inputs.training)
-        names = [view.name for view in self.views]
-        words = json.dumps([__version__, asked, tuned, training, names], sort_keys=True)
+        views = [(view.name, view.columns) for view in self.views]
+        words = json.dumps([__version__, asked, tuned, training, views], sort_keys=True)
         digest.update(words.encode())
         arrays = [folds.graph.facts, folds.fold, self.known_wrong]
         if folds.planted is not None:

@@ -20,8 +20,9 @@ SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
 ViewName = Literal["embedding", "pairs", "path", "roles", "names", "near"]
 # The kinds of wrong facts that pools are drawn of. One end alone is a cut of ``one-sided``. Those
-# that lie among true facts (``hard``) are not: what is true and hard to know looks like them.
-KINDS: tuple[Noise, ...] = ("random", "one-sided", "typed", "swapped", "relation")
+# that lie among true facts (``hard``) are not: what is true and hard to know looks like them. Where
+# they come several to a question (``crowded``), their number tells.
+KINDS: tuple[Noise, ...] = ("random", "one-sided", "typed", "swapped", "relation", "crowded")
 # The self-test plants these as well: it shows what becomes of errors that no pool resembles.
 TESTED: tuple[Noise, ...] = (*KINDS, "hard", "near-duplicate", "one-source")
 # Called with the name of each stage and what is known of its progress.

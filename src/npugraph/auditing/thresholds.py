@@ -71,6 +71,12 @@ class Thresholds(PriorThresholds):
     score_looked_at: float = setting(
         0.4, "share of the features among which a split of the score is chosen", low=0.01, high=1
     )
+    score_missed: float = setting(
+        0.003,
+        "share of every kind that the noise profile may have missed, where the score learns",
+        low=1e-6,
+        high=1,
+    )
     score_floor: float = setting(0.01, "least weight of a kind of uncollected facts", low=0, high=1)
     score_sample: float = setting(
         0.05, "a kind of less weight gives as many facts as if it had this one", low=0, high=1

@@ -122,7 +122,7 @@ def perturb(
         str,
         typer.Option(
             help="Planted facts: random, one-sided, typed, wrong-tail, swapped, relation, "
-            "relation-typed, hard, near-duplicate, one-source or caged."
+            "relation-typed, hard, near-duplicate, crowded, one-source or caged."
         ),
     ] = "random",
     added_share: Annotated[

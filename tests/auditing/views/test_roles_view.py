@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from audit_samples import anonymous, random_facts, sample
@@ -43,6 +44,36 @@ def test_counts_are_those_of_the_other_folds() -> None:
                 expected["links"] = sum({a, c} == {h, t} for a, _, c in others)
             for name, count in expected.items():
                 assert math.isclose(values[name], math.log1p(count), abs_tol=1e-5), name
+
+
+def test_excess_is_the_count_beside_the_usual_one() -> None:
+    """Relation 0 has one tail per head but for head 3, relation 1 three of them."""
+    once = [(head, 0, 8) for head in range(4)] + [(3, 0, tail) for tail in (4, 5, 6)]
+    often = [(head, 1, tail) for head in range(3) for tail in (5, 6, 7)]
+    counts = RoleCounts(np.array(once + often), E, R)
+    usual = 7 / 4
+    assert math.isclose(named(counts, [0, 0, 7])["excess_head"], math.log(2 / usual), abs_tol=1e-5)
+    assert math.isclose(named(counts, [3, 0, 7])["excess_head"], math.log(5 / usual), abs_tol=1e-5)
+    assert math.isclose(named(counts, [0, 1, 8])["excess_head"], math.log(4 / 3), abs_tol=1e-5)
+    # Of a relation that nobody has there is nothing usual.
+    assert named(counts, [0, 2, 8])["excess_head"] == 0
+
+
+def test_further_answers_count_as_stored_ones() -> None:
+    """Three tails more for (0, 0, ?), counted or stored: the same counts of the head."""
+    facts = np.array([(0, 0, 1), (2, 0, 1), (2, 1, 0)])
+    more = np.array([(0, 0, tail) for tail in (4, 5, 6)])
+    asked = np.array([[0, 0, 3]])
+    told = RoleCounts(facts, E, R).features(asked, np.array([[3.0, 0.0]]))[0]
+    stored = RoleCounts(np.concatenate([facts, more]), E, R).features(asked)[0]
+    plain = RoleCounts(facts, E, R).features(asked)[0]
+    for column in ("count_head", "degree_head"):
+        place = RolesView.columns.index(column)
+        assert told[place] == stored[place] != plain[place]
+    excess = RolesView.columns.index("excess_head")
+    assert told[excess] - plain[excess] == pytest.approx(math.log(5 / 2))
+    of_tail = [i for i, column in enumerate(RolesView.columns) if column.endswith("_tail")]
+    assert told[of_tail].tolist() == plain[of_tail].tolist()
 
 
 def test_roles_that_go_together_fit() -> None:

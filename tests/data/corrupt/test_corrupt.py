@@ -20,7 +20,7 @@ from npugraph.data.corrupt import (
     draw_pool,
     family,
 )
-from npugraph.data.corrupt.similar import LISTED, Profiles, spectral
+from npugraph.data.corrupt.similar import LISTED, Profiles, repeated, spectral
 from npugraph.errors import DataError
 from npugraph.graph import TripleIndex, flip
 from npugraph.seeds import generator
@@ -164,6 +164,53 @@ def test_hard_facts_are_the_best_unstored_of_the_role() -> None:
             and ((known, fact[1], entity) if at == 2 else (entity, fact[1], known)) not in stored
         ]
         assert fact[at] in free[:3]
+
+
+def test_crowded_facts_are_several_best_answers_to_one_question() -> None:
+    facts = make_facts()
+    index = index_of(facts)
+    better = torch.arange(NUM_ENTITIES).double()
+    ranker = Ranker(facts, index, lambda known, _, __, role: better[role].repeat(len(known), 1))
+    pool, end = draw_pool(facts, index, "crowded", generator(0, "test"), ranker)
+    asked: dict[Fact, list[int]] = {}
+    for fact, at in zip(pool.tolist(), end.tolist(), strict=True):
+        asked.setdefault((at, fact[1], fact[2 - at]), []).append(fact[at])
+    stored = as_set(facts)
+    for (at, relation, known), answers in asked.items():
+        role = sorted({f[at] for f in stored if f[1] == relation}, reverse=True)
+        told = {f[at] for f in stored if f[1] == relation and f[2 - at] == known} | {known}
+        free = [entity for entity in role if entity not in told]
+        # A question may be drawn twice; each time it is given its first answers.
+        assert set(answers) == set(free[: len(set(answers))])
+    sizes = [len(set(answers)) for answers in asked.values()]
+    assert sum(size >= 2 for size in sizes) > 0.8 * len(sizes)
+    assert max(sizes) > 4
+
+
+def test_questions_are_drawn_evenly_and_repeated() -> None:
+    """Head 0 has 200 tails and 100 other heads one each; of the tails, all are of one fact."""
+    many = [(0, 0, 200 + tail) for tail in range(200)]
+    facts = torch.tensor(many + [(head, 0, 400 + head) for head in range(1, 101)])
+    index = TripleIndex(facts, 600, 1)
+    ranker = Ranker(facts, index, lambda known, _, __, role: torch.zeros(len(known), len(role)))
+    rows = repeated(facts, ranker, generator(0, "test"))
+    assert rows.shape == facts.shape
+    assert index.contains(rows).all()
+    own, times = torch.unique_consecutive(rows, dim=0, return_counts=True)
+    # The last one may be cut off, and one be drawn twice in a row.
+    assert set(times[:-1].tolist()) >= set(range(2, LISTED))
+    assert (times == 2).sum() > (times == LISTED - 1).sum()
+    # By facts two in three would be of head 0; by questions 1 of 101 tails, 2 of 3 heads.
+    assert 0.2 < float((own[:, 0] == 0).float().mean()) < 0.5
+
+
+def test_ends_of_crowded_facts_are_drawn_by_question() -> None:
+    """Head 0 has 59 of 61 facts, but is one of three heads whose tails are asked for."""
+    facts = torch.tensor([(0, 0, tail) for tail in range(1, 60)] + [(60, 0, 61), (62, 0, 63)])
+    index = TripleIndex(facts, 64, 1)
+    ranker = Ranker(facts, index, lambda known, _, __, role: torch.zeros(len(known), len(role)))
+    pool, end = draw_pool(facts.repeat(20, 1), index, "crowded", generator(0, "test"), ranker)
+    assert 0.15 < float((pool[end == 2, 0] == 0).float().mean()) < 0.6
 
 
 def test_the_stand_in_finds_the_block_an_entity_belongs_to() -> None:

@@ -175,7 +175,8 @@ def _fit(
 ) -> TruthModel:
     """Return one score, the priors and how scores become probabilities, by a noise profile."""
     asked: _Asked = {"thresholds": thresholds, "seed": seed}
-    stacked = stack(collected.features, collected.fold, _arrays(pools), profile.weight, **asked)
+    weight = profile.weight_with(thresholds.score_missed)
+    stacked = stack(collected.features, collected.fold, _arrays(pools), weight, **asked)
     everything = np.ones(len(collected.fold), dtype=bool)
     return _calibrate(stacked, collected, pools, everything, profile, wrong_end, given, asked)
 

@@ -60,11 +60,18 @@ class View(Protocol):
     name: str
     columns: tuple[str, ...]
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the features of facts [n, 3], stored or not: float32 [n, len(columns)], on a CPU.
 
         They are those of facts of this fold: nothing that saw the stored facts of the fold as
         true may judge them, and uncollected facts are judged in the same way.
+
+        Args:
+            facts: what is judged.
+            fold: the number of the fold.
+            more: float32 [n, 2], answers to the question of the tail, and to that of the head, that
+                count as stored beside those that are; None: no more. What is no count may heed it
+                or not.
         """
 
 

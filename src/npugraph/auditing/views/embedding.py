@@ -44,7 +44,7 @@ class EmbeddingView:
         self.settings = settings
         self._comparer: tuple[int, Comparer] | None = None
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the features of facts [n, 3] by the system of a fold: float32 [n, f]."""
         # Folds are judged one after the other; what a comparer holds is not small.
         if self._comparer is None or self._comparer[0] != fold:
@@ -54,7 +54,7 @@ class EmbeddingView:
             rng = generator(self.settings.seed, "compare", fold)
             made = Comparer(self.systems[fold], others, self.settings.compared, rng)
             self._comparer = fold, made
-        return self._comparer[1].features(facts).cpu()
+        return self._comparer[1].features(facts, more).cpu()
 
 
 def embedding_view(inputs: ViewInputs) -> EmbeddingView:

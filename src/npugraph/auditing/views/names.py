@@ -67,7 +67,7 @@ class NamesView:
         self.vectors = directions(self.pieces, seed)
         self._fitted: tuple[int, Places, Pairs] | None = None
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the features of facts [n, 3], by the names of the other folds' facts."""
         if self._fitted is None or self._fitted[0] != fold:
             others = self.folds.others(fold)

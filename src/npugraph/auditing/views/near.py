@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from npugraph.arrays import Ints
+from npugraph.arrays import Floats, Ints
 from npugraph.auditing.folds import Folds
 from npugraph.auditing.views.base import ViewInputs
 from npugraph.auditing.views.parts import ByPart, suited_parts
@@ -44,9 +44,9 @@ class NearView:
 
         self.walks = ByPart(folds, parts, seed, len(self.columns), count)
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the cosines of both ends of facts [n, 3] after each step: float32 [n, STEPS]."""
-        return self.walks.features(facts, fold)
+        return self.walks.features(facts, fold, more)
 
 
 def near_view(inputs: ViewInputs) -> NearView:
@@ -63,7 +63,7 @@ class Walks:
         """Keep unit vectors [E, WIDTH] by step."""
         self.reached = reached
 
-    def features(self, facts: Ints) -> NDArray[np.float32]:
+    def features(self, facts: Ints, more: Floats | None = None) -> NDArray[np.float32]:
         """Return the cosines of both ends of facts [n, 3] after each step: float32 [n, STEPS]."""
         head, _, tail = facts.T
         return np.stack([np.einsum("ij,ij->i", x[head], x[tail]) for x in self.reached], 1)

@@ -34,7 +34,7 @@ class PairsView:
         self.by_pair = by_pair
         self.codes = name_codes(by_pair.folds.graph.entities, seed)
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the features of facts [n, 3], stored or not: float32 [n, f].
 
         The system is that of the fact's pair, whatever the ``fold``.
@@ -43,7 +43,8 @@ class PairsView:
         out = torch.empty(len(facts), len(self.columns))
         for which in torch.unique(own).tolist():
             mine = own == which
-            out[mine] = self.by_pair.features(facts[mine], which)
+            beside = None if more is None else more[mine]
+            out[mine] = self.by_pair.features(facts[mine], which, beside)
         return out
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from npugraph.arrays import Ints
+from npugraph.arrays import Floats, Ints
 from npugraph.auditing.folds import Folds
 from npugraph.graph import KnowledgeGraph
 from npugraph.seeds import number
@@ -32,8 +32,8 @@ PARTS, MOST_CUT = 4, 100_000
 class Counted(Protocol):
     """What was counted in some facts."""
 
-    def features(self, facts: Ints) -> NDArray[np.float32]:
-        """Return the features of facts [n, 3]: float32 [n, f]."""
+    def features(self, facts: Ints, more: Floats | None = None) -> NDArray[np.float32]:
+        """Return the features of facts [n, 3]: float32 [n, f]; see View for ``more``."""
 
 
 # Makes it from the facts that may be known; the number says which part of which fold is hidden.
@@ -63,13 +63,15 @@ class ByPart:
         self.folds = cut_folds(folds, parts, seed)
         self._made: dict[int, Counted] = {}
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the features of facts [n, 3], stored or not, of a fold: float32 [n, width]."""
         own = fold * self.parts + part_of(facts, self.folds.graph, self.parts, self.seed)
         found = torch.empty(len(facts), self.width)
         for which in torch.unique(own).tolist():
             mine = own == which
-            found[mine] = torch.from_numpy(self._counted(which).features(facts[mine].numpy()))
+            beside = None if more is None else more[mine].numpy()
+            counted = self._counted(which).features(facts[mine].numpy(), beside)
+            found[mine] = torch.from_numpy(counted)
         return found
 
     def _counted(self, which: int) -> Counted:

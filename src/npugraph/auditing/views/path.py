@@ -71,7 +71,7 @@ class PathView:
     def _of_fold(self, fold: int) -> Model:
         return self.halves[half_of(fold)].on_graph(self.folds.others(fold)).eval()
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the values of both questions of facts [n, 3]: float32 [n, 6]."""
         place = self.index.places(facts)
         place = torch.where(place < 0, self._stand_ins(facts, fold), place)

@@ -24,9 +24,9 @@ from npugraph.graph import SIDES, KnowledgeGraph
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Of each end: how often it stands there, at the other end, and anywhere; how its other roles go
-# with this one: on average, at worst and at best.
-OF_END = ("count", "reverse", "degree", "fit", "fit_low", "fit_high")
+# Of each end: how often it stands there, also beside what is usual there; how often at the other
+# end, and anywhere; how its other roles go with this one: on average, at worst and at best.
+OF_END = ("count", "excess", "reverse", "degree", "fit", "fit_low", "fit_high")
 # The same for the pair of both ends, whose roles are the relations between them.
 OF_PAIR = ("links", "pair_fit", "pair_fit_low", "pair_fit_high")
 # How often the relation leads from the sort of the head to that of the tail: counted, beside what
@@ -52,9 +52,9 @@ class RolesView:
         """Count when a fold is asked for; each of them is cut into so many parts."""
         self.counts = ByPart(folds, parts, seed, len(self.columns), _count_roles)
 
-    def features(self, facts: Tensor, fold: int) -> Tensor:
+    def features(self, facts: Tensor, fold: int, more: Tensor | None = None) -> Tensor:
         """Return the counts of facts [n, 3] in the other facts: float32 [n, f]."""
-        return self.counts.features(facts, fold)
+        return self.counts.features(facts, fold, more)
 
 
 def roles_view(inputs: ViewInputs) -> RolesView:
@@ -87,17 +87,27 @@ class RoleCounts:
         self.sort = self.entities.most_frequent()
         self.sorts = SortCounts(self.sort[head], relation, self.sort[tail], num_relations)
 
-    def features(self, facts: Ints) -> NDArray[np.float32]:
-        """Return the features of facts [n, 3]: float32 [n, len(RolesView.columns)]."""
+    def features(self, facts: Ints, more: Floats | None = None) -> NDArray[np.float32]:
+        """Return the features of facts [n, 3]: float32 [n, len(RolesView.columns)].
+
+        ``more`` [n, 2] answers to the questions of the tail and of the head count as well.
+        """
         head, relation, tail = facts.T
         reverse = relation + self.num_relations
+        further = np.zeros((len(facts), 2)) if more is None else more
         parts: list[Floats] = []
-        # The answer of the question for a tail is the tail; so it is in all views.
-        for unit, role, other in ((tail, reverse, relation), (head, relation, reverse)):
+        # The answer of the question for a tail is the tail; so it is in all views. An entity has
+        # its role at one end as often as the question of the other end has answers.
+        for unit, role, other, beside in (
+            (tail, reverse, relation, further[:, 1]),
+            (head, relation, reverse, further[:, 0]),
+        ):
+            count = self.entities.count(unit, role) + beside
             parts += [
-                np.log1p(self.entities.count(unit, role)),
+                np.log1p(count),
+                np.log1p(count) - np.log(self.entities.usual[role]),
                 np.log1p(self.entities.count(unit, other)),
-                np.log1p(self.entities.total[unit]),
+                np.log1p(self.entities.total[unit] + beside),
                 *self.entities.fit(unit, role),
             ]
         way = head * self.num_entities + tail
@@ -130,6 +140,10 @@ class RoleFit:
         # Sorted keys of the pairs of roles that occur in one unit, and in how many they do.
         self.both_keys, self.both = _keys(both), both.data
         self.units_of = np.asarray(has.sum(0)).ravel()
+        # How often a unit that has a role has it, on average. A person has one place of birth and
+        # many friends: a second place says more than a second friend.
+        times = np.bincount(role, minlength=num_roles)
+        self.usual = np.maximum(times / np.maximum(self.units_of, 1), 1)
         self.num_roles = num_roles
 
     def count(self, unit: Ints, role: Ints) -> Floats:

@@ -8,7 +8,7 @@ plausible a kind, the more often that is so.
 """
 
 from npugraph.data.corrupt.draw import draw_false_facts, draw_pool, draw_with_origin
-from npugraph.data.corrupt.kinds import FAMILIES, HEAD, NOISES, TAIL, Noise, family
+from npugraph.data.corrupt.kinds import FAMILIES, HEAD, NOISES, RANKED, TAIL, Noise, family
 from npugraph.data.corrupt.replace import Roles
 from npugraph.data.corrupt.similar import Ranker
 
@@ -16,6 +16,7 @@ __all__ = [
     "FAMILIES",
     "HEAD",
     "NOISES",
+    "RANKED",
     "TAIL",
     "Noise",
     "Ranker",

@@ -8,7 +8,7 @@ from torch import Tensor
 from npugraph.arrays import first_of_each
 from npugraph.data.corrupt import replace, similar
 from npugraph.data.corrupt.caged import draw_caged
-from npugraph.data.corrupt.kinds import HEAD, Noise
+from npugraph.data.corrupt.kinds import HEAD, RANKED, Noise
 from npugraph.errors import DataError
 from npugraph.graph import TripleIndex
 from npugraph.seeds import generator, number
@@ -34,18 +34,20 @@ def draw_pool(
         index: all collected facts; the roles are theirs, too.
         kind: of the false facts.
         rng: the draws come from it.
-        ranker: what ranks the answers of ``hard``; without one a stand-in does.
+        ranker: what ranks the answers of ``hard`` and ``crowded``; without one a stand-in does.
         source_share: of the facts, by whole heads, that those of one source are made from.
 
     Returns:
         The facts [m, 3] and which of their ends was replaced [m]: HEAD, TAIL, or -1, no single end.
     """
-    if kind == "hard" and ranker is None:
+    if kind in RANKED and ranker is None:
         seed = int(torch.randint(2**31, (), generator=rng))
         ranker = similar.spectral(index.facts(), index, seed)
     if kind == "one-source":
         source = facts_of_few_heads(facts, max(1, round(source_share * len(facts))), rng)
         facts = source[torch.randint(max(len(source), 1), (len(facts),), generator=rng)]
+    if kind == "crowded" and ranker is not None:
+        facts = similar.repeated(facts, ranker, rng)
     stored = index.facts()
     if kind in ("one-sided", "typed", "wrong-tail"):
         roles = replace.Roles(stored, index.num_entities, index.num_relations)
@@ -79,7 +81,7 @@ def draw_with_origin(
         return drawn, torch.full_like(drawn, -1)
     rng = generator(seed, "plant")
     ranker = None
-    if kind == "hard":
+    if kind in RANKED:
         ranker = similar.spectral(facts, known, number(seed, "spectral"))
     change = _change(kind, facts, known, ranker)
     if kind == "one-source":
@@ -94,6 +96,8 @@ def draw_with_origin(
         chosen = facts[:1].expand(count, 3)
         if kind != "random":
             chosen = facts[torch.randint(len(facts), (count,), generator=rng)]
+        if kind == "crowded" and ranker is not None:
+            chosen = similar.repeated(chosen, ranker, rng)
         drawn, _ = change(chosen, rng)
         made_of = chosen if kind != "random" else torch.full_like(chosen, -1)
         fresh = ~known.contains(drawn)
@@ -130,9 +134,8 @@ def _change(
         return similar.near_duplicate(stored, index)
     if kind == "caged":
         return replace.caged(index)
-    if kind == "hard":
-        assert ranker is not None
-        return similar.hard(index, ranker)
+    if ranker is not None:
+        return similar.hard(index, ranker) if kind == "hard" else similar.crowded(ranker)
     roles = replace.Roles(stored, index.num_entities, index.num_relations)
     if kind == "relation-typed":
         return replace.relation_typed(roles)

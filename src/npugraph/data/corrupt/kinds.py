@@ -14,6 +14,7 @@ Noise = Literal[
     "relation-typed",
     "hard",
     "near-duplicate",
+    "crowded",
     "one-source",
     "caged",
 ]
@@ -22,10 +23,12 @@ NOISES: tuple[Noise, ...] = get_args(Noise)
 # what happens with errors that nobody has thought of, leave out a whole family.
 FAMILIES: dict[str, tuple[Noise, ...]] = {
     "arbitrary": ("random", "one-sided", "wrong-tail", "caged"),
-    "plausible": ("typed", "hard", "near-duplicate"),
+    "plausible": ("typed", "hard", "near-duplicate", "crowded"),
     "wrong-relation": ("swapped", "relation", "relation-typed"),
     "one-source": ("one-source",),
 }
+# Kinds that need something that ranks the answers of a question.
+RANKED: tuple[Noise, ...] = ("hard", "crowded")
 # The columns of a fact that hold entities.
 HEAD, TAIL = 0, 2
 

@@ -1,6 +1,6 @@
 """Kinds that look for what is plausible: near-duplicates of an entity, hard answers.
 
-Both start from the profile of an entity: the (end, relation, other end) of its stored facts.
+All start from the profile of an entity: the (end, relation, other end) of its stored facts.
 
 ``near-duplicate``: an end is replaced by one of the entities with the most similar profile (cosine;
 an item of the profile counts 1 / sqrt(entities that have it), and not at all where more than
@@ -11,6 +11,9 @@ trained system gives it as a ``Ranker``. The protocol has none and trains none: 
 entities by profile items is rebuilt from its ``RANK`` largest singular values (P. Cremonesi et
 al., Performance of recommender algorithms on top-N recommendation tasks, RecSys 2010), which
 scores every entity of the role. It shares no parameter with any system that is judged by it.
+
+``crowded``: a question gets several such answers at once, the best-ranked first, as from a system
+that lists candidates where one answer is right.
 """
 
 from __future__ import annotations
@@ -92,10 +95,65 @@ def hard(index: TripleIndex, ranker: Ranker) -> Change:
     def change(facts: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         end = draw_ends(len(facts), rng)
         chance = chances(len(facts), rng)
-        listed = facts.new_full((len(facts), LISTED), -1)
-        for one in (HEAD, TAIL):
-            listed[end == one] = ranker.best(facts[end == one], one)
-        return choose(facts, end, listed, index, chance), end
+        return choose(facts, end, _listed(facts, end, ranker), index, chance), end
+
+    return change
+
+
+def _listed(facts: Tensor, end: Tensor, ranker: Ranker) -> Tensor:
+    """Return the best answers for an end [n] of each fact [n, 3] that are not stored: see best."""
+    listed = facts.new_full((len(facts), LISTED), -1)
+    for one in (HEAD, TAIL):
+        listed[end == one] = ranker.best(facts[end == one], one)
+    return listed
+
+
+def repeated(facts: Tensor, ranker: Ranker, rng: torch.Generator) -> Tensor:
+    """Draw some of the facts [n, 3], and repeat each 2 to ``LISTED`` times, few so often: [n, 3].
+
+    Every question has the same chance, whether it has one stored answer or many.
+    """
+    if not len(facts):
+        return facts
+    chance = torch.cumsum(_by_question(facts, ranker).sum(1), 0)
+    drawn = torch.searchsorted(chance, chances(len(facts), rng) * chance[-1])
+    times = (2 * (LISTED / 2) ** chances(len(facts), rng)).long()
+    rows = drawn.clamp(max=len(facts) - 1).repeat_interleave(times)[: len(facts)]
+    return facts[rows]
+
+
+def _by_question(facts: Tensor, ranker: Ranker) -> Tensor:
+    """Return 1 / the number of facts with the same question, for tail and head: [n, 2].
+
+    Both columns have the same sum over all stored facts.
+    """
+    shares = []
+    for end in (TAIL, HEAD):
+        index = ranker.answers[end]
+        questions = len(torch.unique_consecutive(index.keys // index.num_entities))
+        count = index.count_tails(facts[:, TAIL - end], facts[:, 1]).clamp(min=1)
+        shares.append(1 / count.double() / max(questions, 1))
+    return torch.stack(shares, 1)
+
+
+def crowded(ranker: Ranker) -> Change:
+    """The same end of a fact that stands several times in a row is replaced by its best answers.
+
+    The first of them gets the best-ranked answer that is not stored, the second the next, ...
+    """
+
+    def change(facts: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        own, question, count = torch.unique_consecutive(
+            facts, return_inverse=True, return_counts=True, dim=0
+        )
+        share = _by_question(own, ranker)
+        end = torch.where(chances(len(own), rng) * share.sum(1) < share[:, 0], TAIL, HEAD)
+        listed = _listed(own, end, ranker)
+        place = torch.arange(len(facts)) - (torch.cumsum(count, 0) - count)[question]
+        chosen = listed[question, place.clamp(max=LISTED - 1)]
+        has = (chosen >= 0) & (place < LISTED)
+        end = end[question]
+        return torch.where(has.unsqueeze(1), put(facts, end, chosen.clamp(min=0)), facts), end
 
     return change
 
