@@ -30,6 +30,12 @@ from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, make_settings
 
 FOLDS = 3
+# The features that do not count the answers of a question.
+WITHOUT_ANSWERS = [
+    place
+    for place, name in enumerate(FEATURES)
+    if not name.startswith(("answers", "role_count", "degree"))
+]
 
 
 def settings(**changes: object) -> TrainSettings:
@@ -214,10 +220,33 @@ def test_every_fact_is_judged_by_the_system_that_never_saw_it(
     for fold, system in enumerate(fitted.systems):
         others = cut.graph.select(cut.fold != fold)
         comparison = Comparer(system, others, 16, generator(4, "compare", fold))
-        for judged in (fitted.collected, *fitted.pools.values()):
+        for name, judged in {"stored": fitted.collected, **fitted.pools}.items():
             mine = judged.fold == fold
-            expected = comparison.features(judged.facts[mine])
-            torch.testing.assert_close(judged.features[mine], expected, rtol=1e-5, atol=1e-5)
+            expected, found = comparison.features(judged.facts[mine]), judged.features[mine]
+            # Facts that come several to a question stand beside one another.
+            columns = WITHOUT_ANSWERS if name == "crowded" else slice(None)
+            torch.testing.assert_close(
+                found[:, columns], expected[:, columns], rtol=1e-5, atol=1e-5
+            )
+
+
+def test_a_crowded_fact_stands_beside_the_others_of_its_question(fitted: CrossFit) -> None:
+    """More answers are counted than are stored in other folds, and never more than were drawn."""
+    pool, stored = fitted.pools["crowded"], fitted.collected
+    counted = pool.features[:, FEATURES.index("answers_tail")].expm1().round()
+    more = 0
+    for (head, relation, _), fold, end, count in zip(
+        pool.facts.tolist(), pool.fold, pool.replaced, counted, strict=True
+    ):
+        same, drawn = (
+            (facts[:, 0] == head) & (facts[:, 1] == relation)
+            for facts in (stored.facts, pool.facts)
+        )
+        known = int((same & (stored.fold != fold)).sum())
+        others = int((drawn & (pool.fold == fold) & (pool.replaced == end)).sum()) - 1
+        assert known <= count <= known + (others if end == 2 else 0)
+        more += int(count) - known
+    assert more > 0
 
 
 def test_a_fact_is_no_evidence_for_itself(fitted: CrossFit) -> None:

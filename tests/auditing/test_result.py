@@ -454,7 +454,7 @@ def test_an_audit_shows_itself_in_a_line_and_in_a_notebook(done: Audit, silent: 
     shown = known._repr_html_()
     assert "<b>" not in shown
     assert "&lt;b&gt;" in shown
-    assert shown.count("<tr>") == 11
+    assert shown.count("<tr>") == 1 + min(10, len(known.suspects)) > 1
 
 
 @pytest.mark.parametrize("kind", [str, Path])
