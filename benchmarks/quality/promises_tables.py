@@ -1,7 +1,7 @@
 """Tables of benchmarks/results/promises.jsonl for docs/audit.md.
 
-Lines of promises_before.jsonl were measured with the rules before these, and have tables of their
-own.
+Lines of promises_before.jsonl were measured with pools of five kinds, without ``crowded``, and have
+tables of their own; those of promises_older.jsonl with earlier rules for promises.
 """
 
 from __future__ import annotations

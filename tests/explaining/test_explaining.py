@@ -82,6 +82,25 @@ def test_one_value_is_no_rule_where_others_have_several(people: KnowledgeGraph) 
     assert of_kind(found, "functional") == []
 
 
+def test_many_more_values_than_others_have_are_held_against_each_of_them() -> None:
+    """Twenty people have one or two jobs, p0 has seven."""
+    rows = [(f"p{i}", "works_as", f"job{(i + k) % 9}") for i in range(1, 21) for k in range(2)]
+    rows += [(f"p{i}", "works_as", f"job{i % 9}") for i in range(21, 31)]
+    rows += [("p0", "works_as", f"job{k}") for k in range(7)]
+    graph = graph_of(rows)
+    (item,) = of_kind(explain(graph, ids(graph, "p0", "works_as", "job3")), "crowded")
+    assert item.text == (
+        "p0 has 7 tails of works_as with this one; 30 of 30 other heads have fewer, 1.7 on average."
+    )
+    assert item.strength == pytest.approx(float(wilson_lower(30, 30)))
+    assert all(fact[0] == "p0" for fact in item.facts)
+    # A second job is nothing unusual, and one that is not stored would be p1's third.
+    assert of_kind(explain(graph, ids(graph, "p21", "works_as", "job8")), "crowded") == []
+    # Too few others to say what is usual.
+    few = graph_of([("a", "r", "x"), ("b", "r", "x"), *(("c", "r", t) for t in "uvwxyz")])
+    assert of_kind(explain(few, ids(few, "c", "r", "u")), "crowded") == []
+
+
 def test_an_entity_of_another_kind_is_noticed(people: KnowledgeGraph) -> None:
     found = explain(people, ids(people, "town1", "knows", "p3"))
     (item,) = of_kind(found, "type")

@@ -19,6 +19,9 @@ MIN_SHARE = 0.9
 FOREIGN_SHARE = 0.02
 # An entity seen more often than this on a side of the relation is no stranger there.
 RARE = 1
+# A question is crowded where it has at least so many answers, more than this share of the others,
+# and these have few on average: a land with many neighbours is nothing odd.
+CROWD, FEWER_SHARE, FEW = 3, 0.95, 2
 OTHER: dict[Side, Side] = {"head": "tail", "tail": "head"}
 
 
@@ -26,6 +29,7 @@ def contradictions(tables: Tables, rules: RuleSet, case: Case, top: int) -> list
     """Return what speaks against a fact, strongest first, with at most ``top`` facts each."""
     found = [
         *_functional(tables, case, top),
+        *_crowded(tables, case, top),
         *_type_mismatch(tables, case),
         *_asymmetric(tables, case),
         *_unconfirmed(tables, rules, case),
@@ -47,6 +51,27 @@ def _functional(tables: Tables, case: Case, top: int) -> Iterator[Contradicting]
                 f"{single:,} of {len(counts):,} other {side}s of "
                 f"{tables.readable(tables.labels(case.fact)[1])} have one {other} only, and "
                 f"{tables.readable(tables.name(entity))} has another one.",
+                tuple(tables.labels(tables.place(case, other, v)) for v in values[:top].tolist()),
+            )
+
+
+def _crowded(tables: Tables, case: Case, top: int) -> Iterator[Contradicting]:
+    """The entity has far more values, this one among them, than others of the relation."""
+    for side, entity, _, column, opposite in case.sides():
+        values = opposite[column == entity]
+        counts = np.unique(column[column != entity], return_counts=True)[1]
+        own, fewer = len(values) + 1, int((counts <= len(values)).sum())
+        if own < CROWD or len(counts) < MIN_CASES or fewer < FEWER_SHARE * len(counts):
+            continue
+        usual = float(counts.mean())
+        if usual <= FEW:
+            other = OTHER[side]
+            yield Contradicting(
+                "crowded",
+                float(wilson_lower(fewer, len(counts))),
+                f"{tables.readable(tables.name(entity))} has {own:,} {other}s of "
+                f"{tables.readable(tables.labels(case.fact)[1])} with this one; {fewer:,} of "
+                f"{len(counts):,} other {side}s have fewer, {usual:.1f} on average.",
                 tuple(tables.labels(tables.place(case, other, v)) for v in values[:top].tolist()),
             )
 

@@ -12,7 +12,7 @@ from npugraph.graph import Side
 from npugraph.names import Readable, ReadableNames, percent, shorten
 
 Labels = tuple[str, str, str]
-ContradictionKind = Literal["functional", "type", "asymmetric", "loop", "unconfirmed"]
+ContradictionKind = Literal["functional", "crowded", "type", "asymmetric", "loop", "unconfirmed"]
 
 
 @dataclass(frozen=True)
