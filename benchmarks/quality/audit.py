@@ -159,6 +159,7 @@ def judge(found: Audit, true: Bools, arguments: argparse.Namespace) -> dict[str,
         "beta_error": float(beta.value - true.mean()),
         "in_interval": bool(beta.low <= true.mean() <= beta.high),
         "identifiable": found.priors.identifiable,
+        "verdict": found.verdict.level,
         "profile": found.model.profile.share,
         "wrong_end": found.wrong_end,
         "auroc": auroc(true, judged.score),
@@ -288,6 +289,7 @@ def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSet
         "spearman_single": float(spearmanr(single, confidence).statistic),
         "beta": found.priors.beta.value,
         "identifiable": found.priors.identifiable,
+        "verdict": found.verdict.level,
         "mean_confidence": float(confidence.mean()),
     }
 
