@@ -19,7 +19,8 @@ PRESET = "complex-n3"
 # From so many facts on, a step on a CPU must be cheap.
 LARGE = 400_000
 # Settings of complex-n3 by size: the most facts they are meant for, on a CPU, and what differs on
-# a GPU. Six passes leave no time to get worse twice, and three none to get worse at all.
+# a GPU. Six passes leave no time to get worse twice, and three none to get worse at all; these need
+# larger steps, or the first two of them teach nothing.
 PRESETS: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
     (
         19_999,
@@ -39,7 +40,8 @@ PRESETS: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
     ),
     (
         float("inf"),
-        {"d": 64, "n3": 0.05, "epochs": 3, "batch_size": 4096, "validate_every": 3, "patience": 1},
+        {"d": 64, "n3": 0.05, "epochs": 3, "batch_size": 4096, "validate_every": 3, "patience": 1}
+        | {"learning_rate": 0.3},
         {},
     ),
 )
