@@ -63,7 +63,7 @@ def test_what_is_said(audited: tuple[Path, Result]) -> None:
     assert "1 of the 2 facts to protect are not in the graph" in done.stderr
     assert "plan: 198 facts, judged by entity vectors (embedding), counts of roles" in done.stderr
     assert "note: 4 repeated facts." in done.stderr
-    assert done.stdout.startswith("Verdict: order. Only 8 facts could be planted")
+    assert done.stdout.startswith("Verdict: order. Only 9 facts could be planted")
     assert "facts are wrong (90%" not in done.stdout
     assert "suspects.tsv: 12 facts to review; how many of them are wrong cannot be" in done.stdout
     assert "missing.tsv: 20 facts that are not stored" in done.stdout
