@@ -109,7 +109,7 @@ def _listed(facts: Tensor, end: Tensor, ranker: Ranker) -> Tensor:
 
 
 def repeated(facts: Tensor, ranker: Ranker, rng: torch.Generator) -> Tensor:
-    """Draw some of the facts [n, 3], and repeat each 2 to ``LISTED`` times, few so often: [n, 3].
+    """Draw some of the facts [n, 3], and repeat each 2 to 9 times, few of them so often: [n, 3].
 
     Every question has the same chance, whether it has one stored answer or many.
     """
