@@ -66,6 +66,10 @@ class Thresholds(PriorThresholds):
     # One score.
     score_facts: int = setting(80_000, "facts of each sort that the score learns from", low=1)
     score_rounds: int = setting(80, "trees per classifier of the score", low=1)
+    draft_rounds: int = setting(40, "trees of the one that says what to doubt", low=1)
+    score_doubted: float = setting(
+        0.02, "the score learns from a stored fact by its probability, so much at least", low=0
+    )
     score_leaves: int = setting(15, "leaves per tree of the score", low=2)
     score_least_leaf: int = setting(50, "facts per leaf of the score at least", low=1)
     score_looked_at: float = setting(
@@ -73,9 +77,17 @@ class Thresholds(PriorThresholds):
     )
     score_missed: float = setting(
         0.003,
-        "share of every kind that the noise profile may have missed, where the score learns",
+        "share of every kind that the noise profile may have missed where it sees nothing",
         low=1e-6,
         high=1,
+    )
+    score_shown: float = setting(
+        0.01, "share of wrong facts in the profile from which on none was missed so", low=1e-6
+    )
+    score_hidden: float = setting(
+        0.3,
+        "share of a kind that may hide, beside the density of stored facts in half of its pool",
+        low=0,
     )
     score_floor: float = setting(0.01, "least weight of a kind of uncollected facts", low=0, high=1)
     score_sample: float = setting(

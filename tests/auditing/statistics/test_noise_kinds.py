@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npugraph.auditing.statistics.noise_kinds import noise_profile
-from npugraph.auditing.thresholds import Thresholds
+from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
+from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.errors import DataError
 
 KINDS = ("random", "one-sided", "typed")
@@ -99,3 +99,37 @@ def test_one_fold_and_empty_pools_are_refused() -> None:
     empty = {kind: (x[:0], of_fold[:0]) for kind, (x, of_fold) in pools.items()}
     with pytest.raises(DataError, match="both halves"):
         noise_profile(features, fold, empty)
+
+
+def told(share: dict[str, float], amid: dict[str, float]) -> NoiseProfile:
+    return NoiseProfile(share, dict.fromkeys(share, 1 / len(share)), amid=amid)
+
+
+def test_all_kinds_count_the_same_where_nothing_shows() -> None:
+    weight = told({"random": 0.0, "typed": 0.0}, {"random": 0.0, "typed": 0.0}).weight_with(TUNED)
+    assert weight == {"random": 0.5, "typed": 0.5}
+
+
+def test_a_kind_that_would_show_is_not_taken_to_be_missed_where_another_does() -> None:
+    shown = TUNED.score_shown
+    weight = told({"random": 0.0, "typed": shown}, {"random": 0.0, "typed": 0.0}).weight_with(TUNED)
+    assert weight == {"random": 0.0, "typed": 1.0}
+    # Where less shows, some of it may be.
+    half = told({"random": 0.0, "typed": shown / 2}, {"random": 0.0, "typed": 0.0})
+    assert 0 < half.weight_with(TUNED)["random"] < 0.5
+
+
+def test_a_kind_that_lies_among_true_facts_counts_more() -> None:
+    share = {"random": 0.0, "crowded": 0.0, "typed": 0.02}
+    weight = told(share, {"random": 0.001, "crowded": 0.05, "typed": 0.02}).weight_with(TUNED)
+    assert weight["random"] < 0.001 < 0.2 < weight["crowded"] < weight["typed"]
+    assert sum(weight.values()) == pytest.approx(1)
+
+
+def test_how_many_stored_facts_lie_amid_a_kind() -> None:
+    profile = noise_profile(*made({"typed": 0.05}, seed=5))
+    # The planted ones alone: true facts are far away.
+    assert profile.amid["typed"] == pytest.approx(0.05, abs=0.015)
+    assert profile.amid["random"] < 0.01
+    left = profile.without({"random"}, TUNED.profile_ridge)
+    assert left.amid == {kind: profile.amid[kind] for kind in ("one-sided", "typed")}

@@ -46,6 +46,26 @@ def test_the_weight_of_a_kind_shifts_its_odds() -> None:
     assert near.pools["far"].mean() < np.quantile(near.collected, 0.1)
 
 
+def test_facts_that_are_doubted_count_less() -> None:
+    """Half of the collected facts lie where far ones do: doubted, they no longer speak for it."""
+    features, fold, pools = made(6, facts=800)
+    features[::2] += (0, 6)
+    asked: list[tuple[int, int]] = []
+
+    def counts(of: int, known: np.ndarray) -> np.ndarray:
+        asked.append((of, len(known)))
+        return (known[:, 1] < 3).astype(float)
+
+    believed, doubted = (stack(features, fold, pools, EVEN, given) for given in (None, counts))
+    assert doubted.pools["far"].mean() < believed.pools["far"].mean() - 2
+    # Each classifier asks about what it learns from: the facts of the other folds.
+    assert asked == [(of, int((fold != of).sum())) for of in range(3)]
+    # However doubted, a fact counts a little.
+    least = Thresholds(score_doubted=1.0)
+    alike = stack(features, fold, pools, EVEN, counts, thresholds=least)
+    np.testing.assert_array_equal(alike.collected, believed.collected)
+
+
 def test_no_fact_is_judged_by_a_model_that_saw_its_fold() -> None:
     """Facts of fold 2 are changed: only the models of the other folds may change."""
     features, fold, pools = made(2, facts=400)

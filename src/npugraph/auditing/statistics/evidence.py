@@ -7,7 +7,7 @@ collected and of uncollected facts, judged out of fold, can use it.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npugraph.auditing.statistics.low_end import LowEnd, low_end
 from npugraph.auditing.statistics.noise_kinds import NoiseProfile, noise_profile
-from npugraph.auditing.statistics.stacking import Stack, mixed_pool, stack
+from npugraph.auditing.statistics.stacking import Counts, Stack, mixed_pool, stack
 from npugraph.auditing.thresholds import TUNED, Thresholds
 from npugraph.calibration.calibrate import probability_of
 from npugraph.calibration.class_priors import Priors, estimate_priors
@@ -173,12 +173,28 @@ def _fit(
     thresholds: Thresholds,
     seed: int,
 ) -> TruthModel:
-    """Return one score, the priors and how scores become probabilities, by a noise profile."""
-    asked: _Asked = {"thresholds": thresholds, "seed": seed}
-    weight = profile.weight_with(thresholds.score_missed)
-    stacked = stack(collected.features, collected.fold, _arrays(pools), weight, **asked)
-    everything = np.ones(len(collected.fold), dtype=bool)
-    return _calibrate(stacked, collected, pools, everything, profile, wrong_end, given, asked)
+    """Return one score, the priors and how scores become probabilities, by a noise profile.
+
+    The score is learnt twice: a draft from all collected facts alike, then the score from each by
+    the lower end of its probability. What is probably wrong teaches little about what is right.
+    A fold's classifier doubts by the fold's own draft: another one has seen the facts that it is
+    to judge, and would tell it which of them are collected.
+    """
+    weight, everything = profile.weight_with(thresholds), np.ones(len(collected.fold), dtype=bool)
+
+    def fitted(counts: Counts | None, rounds: int) -> TruthModel:
+        asked: _Asked = {"thresholds": replace(thresholds, score_rounds=rounds), "seed": seed}
+        known = (collected.features, collected.fold, _arrays(pools), weight, counts)
+        parts = (stack(*known, **asked), collected, pools, everything, profile, wrong_end)
+        return _calibrate(*parts, given, asked)
+
+    draft = fitted(None, thresholds.draft_rounds)
+
+    def undoubted(fold: int, features: Floats) -> Floats:
+        score = draft.stack.models[fold].log_odds(features)
+        return draft.probability(score, collected=True)[1]
+
+    return fitted(undoubted, thresholds.score_rounds)
 
 
 def narrow(

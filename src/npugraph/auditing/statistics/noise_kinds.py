@@ -46,14 +46,19 @@ class NoiseProfile:
         weight: by kind, how much its pool should count; sums to 1.
         equations: one row per kind, by the shares and a last column for what they come to,
             [k, k + 1]; empty where nobody kept them.
+        amid: by kind, how dense collected facts are in the lower half of its pool, beside the
+            pool. Wrong facts of a kind that would show have few true ones around them.
     """
 
     share: dict[str, float]
     weight: dict[str, float]
     equations: Floats = field(default_factory=lambda: np.zeros((0, 1)), compare=False, repr=False)
+    amid: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def solve(cls, kinds: Sequence[str], equations: Floats, ridge: float) -> NoiseProfile:
+    def solve(
+        cls, kinds: Sequence[str], equations: Floats, amid: Floats, ridge: float
+    ) -> NoiseProfile:
         """Solve for the shares of kinds; one whose equation is all 0 gets none.
 
         The weights go with the squares of the shares: a few true facts in the low end of a kind
@@ -72,18 +77,27 @@ class NoiseProfile:
             dict(zip(kinds, share.tolist(), strict=True)),
             dict(zip(kinds, weight.tolist(), strict=True)),
             equations,
+            dict(zip(kinds, amid.tolist(), strict=True)),
         )
 
-    def weight_with(self, missed: float) -> dict[str, float]:
-        """Return how much each pool counts if the profile missed a share of every kind.
+    def weight_with(self, thresholds: Thresholds) -> dict[str, float]:
+        """Return how much each pool counts where a score is learnt: the profile may miss errors.
 
-        Errors that lie among true facts hardly show in the equations. Where no kind stands out,
-        all count about the same.
+        Errors that lie among true facts hardly show in the equations, so a kind may hide by as
+        much as there are such facts. Where nothing shows, a little of every kind may be there, and
+        all count about the same; the more shows, the less that is to be feared.
 
-        >>> NoiseProfile({"typed": 0.03, "crowded": 0.0}, {}).weight_with(0.01)
-        {'typed': 0.909..., 'crowded': 0.0909...}
+        >>> seen = {"typed": 0.03, "crowded": 0.0}
+        >>> NoiseProfile(seen, {}, amid={"typed": 0.04, "crowded": 0.1}).weight_with(TUNED)
+        {'typed': 0.53..., 'crowded': 0.46...}
         """
-        weight = {kind: share**2 + missed**2 for kind, share in self.share.items()}
+        shown = sum(self.share.values()) / thresholds.score_shown
+        missed = thresholds.score_missed * max(1 - shown, 0.0)
+        hidden = {kind: thresholds.score_hidden * amid for kind, amid in self.amid.items()}
+        weight = {
+            kind: share**2 + missed**2 + hidden.get(kind, 0.0) ** 2
+            for kind, share in self.share.items()
+        }
         total = sum(weight.values())
         return {kind: each / total for kind, each in weight.items()}
 
@@ -91,7 +105,8 @@ class NoiseProfile:
         """Return the profile by the equations of the other kinds, as if these were not known."""
         kept = [place for place, kind in enumerate(self.share) if kind not in kinds]
         names = [kind for kind in self.share if kind not in kinds]
-        return self.solve(names, self.equations[kept][:, [*kept, -1]], ridge)
+        amid = np.array([self.amid[kind] for kind in names])
+        return self.solve(names, self.equations[kept][:, [*kept, -1]], amid, ridge)
 
 
 def noise_profile(
@@ -126,11 +141,11 @@ def noise_profile(
     kinds = [k for k, (_, half) in enumerate(used) if k and half.any() and not half.all()]
     if not kinds:
         raise DataError("A noise profile needs uncollected facts in both halves of the folds.")
-    equations = np.zeros((len(pools), len(pools) + 1))
+    equations, amid = np.zeros((len(pools), len(pools) + 1)), np.zeros(len(pools))
     places = np.array(kinds) - 1
-    found = _equations([used[0], *(used[k] for k in kinds)], thresholds, seed)
+    found, amid[places] = _equations([used[0], *(used[k] for k in kinds)], thresholds, seed)
     equations[np.ix_(places, np.append(places, len(pools)))] = found
-    return NoiseProfile.solve(list(pools), equations, thresholds.profile_ridge)
+    return NoiseProfile.solve(list(pools), equations, amid, thresholds.profile_ridge)
 
 
 # Features [n, f], and which half of the folds each fact is in [n].
@@ -146,21 +161,28 @@ def _some(
     return features[chosen], half[chosen]
 
 
-def _equations(samples: list[_Halved], thresholds: Thresholds, seed: int) -> Floats:
-    """Return the equations [k, k + 1] of the kinds; the first sample is the collected facts."""
-    rows = []
+def _equations(
+    samples: list[_Halved], thresholds: Thresholds, seed: int
+) -> tuple[Floats, list[float]]:
+    """Return the equations [k, k + 1] of the kinds, and how dense collected facts are amid each.
+
+    The first sample is the collected facts.
+    """
+    rows, amid = [], []
     for kind in range(1, len(samples)):
         scores = _scores(samples, kind, thresholds, seed)
         edges = np.quantile(scores[kind], thresholds.profile_ends)
         # Ties may put more below a quantile than its name says.
         mass = share_below(scores[kind], edges)
         density = np.stack([share_below(score, edges) / mass for score in scores])
+        # The last of the ends is the middle of the pool.
+        amid.append(float(density[0][-1]))
         count = len(scores[0])
         weight = threshold_weights(density[0], mass, count)
         mean = density @ weight
         variance = max(mean[0], 1 / count) / count * (weight**2 / mass).sum()
         rows.append(np.append(mean[1:], mean[0]) / np.sqrt(variance))
-    return np.stack(rows)
+    return np.stack(rows), amid
 
 
 def share_below(score: Floats, edges: Floats) -> NDArray[np.float64]:

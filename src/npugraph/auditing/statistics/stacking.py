@@ -3,12 +3,16 @@
 A gradient-boosted classifier is trained on the features of collected facts against those of the
 pools, equal weight to both sides, and only ever judges facts of folds it was not trained on. Its
 log-odds are the log of the density ratio p_collected / p_pool, up to calibration.
+
+Some collected facts are wrong, and a classifier that is told to take them for right learns a part
+of them by heart. So collected facts may count less where they are doubted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +24,8 @@ from npugraph.seeds import number
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
+# By a fold and features [m, f], how much each of these facts counts [m].
+Counts = Callable[[int, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ def stack(
     collected_fold: Ints,
     pools: Mapping[str, tuple[Floats, Ints]],
     weight: Mapping[str, float],
+    counts: Counts | None = None,
     *,
     thresholds: Thresholds = TUNED,
     seed: int = 0,
@@ -57,6 +64,9 @@ def stack(
         collected_fold: their folds, [n].
         pools: by kind, features [m, f] and folds [m] of uncollected facts.
         weight: by kind, how much its pool counts; sums to 1.
+        counts: how much collected facts of some features [m, f] count where the classifier of a
+            fold learns: [m], ``score_doubted`` at least. To stay fair it must not have seen the
+            fold. None: all the same.
         thresholds: what was tuned. No kind counts less than ``score_floor``, so that every one has
             been seen; beyond ``score_facts`` of a sort a sample is learnt from.
         seed: every draw follows from it.
@@ -66,8 +76,11 @@ def stack(
     weight = {kind: max(weight[kind], thresholds.score_floor) for kind in pools}
     rng = np.random.default_rng(number(seed, "stack"))
     for fold in np.unique(collected_fold):
-        parts = [_some(collected[collected_fold != fold], most, rng)]
-        weights: list[Floats] = [np.ones(len(parts[0]))]
+        rows = _some(np.flatnonzero(collected_fold != fold), most, rng)
+        parts = [collected[rows]]
+        weights: list[Floats] = [np.ones(len(rows))]
+        if counts is not None:
+            weights = [np.maximum(counts(int(fold), parts[0]), thresholds.score_doubted)]
         for kind, (features, of_fold) in pools.items():
             # A kind that hardly counts needs few rows, but enough to be seen.
             size = round(most * max(weight[kind], thresholds.score_sample))
@@ -82,10 +95,11 @@ def stack(
     )
 
 
-def _some(features: Floats, most: int, rng: np.random.Generator) -> Floats:
-    if len(features) <= most:
-        return features
-    return features[np.sort(rng.permutation(len(features))[:most])]
+def _some(rows: NDArray[Any], most: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Return at most so many rows [n, ...], in order."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.sort(rng.permutation(len(rows))[:most])]
 
 
 def _fit(parts: list[Floats], weights: list[Floats], thresholds: Thresholds, seed: int) -> Trees:
