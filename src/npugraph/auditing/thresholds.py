@@ -104,6 +104,7 @@ class Thresholds(PriorThresholds):
         low=0,
         high=1,
     )
+    little_known: int = setting(5, "of an entity in fewer other facts little is known", low=0)
     well_supported: tuple[float, ...] = setting(
         (0.5, 0.25, 0.1), "shares of a pool, those of most support, that are looked at alone"
     )

@@ -51,6 +51,16 @@ def test_what_little_support_alone_shows_is_not_wrong() -> None:
     assert found.unknown > 0.045
 
 
+def test_where_little_is_known_of_the_ends_a_part_of_the_middle_may_be_true() -> None:
+    score, pool = scores(wrong=600, hard=0)
+    kinds = {"random": (pool, np.zeros(len(pool), dtype=np.int64))}
+    for known, share in ((TUNED.little_known, 0.0), (TUNED.little_known - 1, 1.0)):
+        found = low_end(score, pool, np.full(len(score), known), kinds)
+        expected = max(TUNED.unknown, share * TUNED.overlap * found.middle)
+        assert found.unknown == pytest.approx(expected)
+    assert found.unknown > TUNED.unknown
+
+
 def test_support_is_compared_with_the_kind_that_has_the_least() -> None:
     score, pool = scores(wrong=500, hard=0)
     rng = np.random.default_rng(4)

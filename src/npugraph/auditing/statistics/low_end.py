@@ -3,11 +3,14 @@
 Take the scores of facts that are known not to be stored, a pool, and cut them at their quantiles.
 Wrong facts among the collected ones fall evenly into these cuts, true ones lie above them. So the
 density of collected facts in the lowest cuts is the share of wrong facts, plus that of true facts
-which no system could know. Two things tell how much of that there may be:
+which no system could know. Three things tell how much of that there may be:
 
 - **The middle.** True facts that are hard to know thin out towards the low end. Where the density
   in the middle of the pool is that of its low end, there are hardly any; where it is much larger,
   some of them reach the low end, too.
+- **Little known ends.** Where entities are in a handful of facts, true facts that cannot be known
+  need not thin out: the low end and the middle have about as many. So a part of the middle's
+  density may be at the low end, as far as the facts there are about such entities.
 - **Support.** Wrong facts of a kind are as dense among facts whose ends are in many other facts as
   the pool of that kind. True facts that cannot be known are not: what is known of their ends is
   little.
@@ -113,7 +116,11 @@ def low_end(
     if support is not None and kinds:
         edge = float(np.quantile(pool, part))
         supported = low * _supported(support[at_low], kinds, edge, thresholds)
-    unknown = max(thresholds.unknown, thresholds.overlap * (middle - low))
+    known_little = 0.0
+    if support is not None and at_low.any():
+        known_little = float(np.mean(support[at_low] < thresholds.little_known))
+    doubtful = max(middle - low, known_little * middle)
+    unknown = max(thresholds.unknown, thresholds.overlap * doubtful)
     if rises:
         unknown = max(unknown, low - density(thresholds.lowest))
     unknown += low - supported
