@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +11,6 @@ from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import (
     ColumnEffect,
-    apply_ratio,
     column_ratio,
     numeric_groups,
 )
@@ -56,14 +53,7 @@ def judge_columns(
         return judged, {}
     relation = judged.facts[:, 1].numpy()
     ratio, effects = column_ratio(1 - judged.probability, relation, columns, (CONFIDENCE,))
-    changed = replace(
-        judged,
-        score=judged.score - np.log(ratio),
-        probability=apply_ratio(judged.probability, ratio),
-        low=apply_ratio(judged.low, ratio),
-        high=apply_ratio(judged.high, ratio),
-    )
-    return changed, effects
+    return judged.with_odds(ratio), effects
 
 
 def source_groups(graph: KnowledgeGraph, settings: AuditSettings) -> Ints | None:

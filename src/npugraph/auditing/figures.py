@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from npugraph.auditing.answers import record
+from npugraph.auditing.clusters import Cluster
 from npugraph.auditing.page import notes, warnings
 from npugraph.auditing.result import Findings
 from npugraph.auditing.statistics.contribution import Contribution
@@ -28,6 +29,12 @@ def _view_record(one: Contribution) -> dict[str, Any]:
         for kind, value in one.together.items()
     }
     return {"view": one.view, "features": one.features, "auroc": auroc}
+
+
+def _cluster_record(found: Findings, one: Cluster) -> dict[str, Any]:
+    """Return which entities stand out at an end, and how many facts each has there."""
+    names = [found.graph.entities.label(int(entity)) for entity in one.entities]
+    return {"end": one.end, "entities": names, "facts": one.facts.tolist()}
 
 
 def summary(found: Findings) -> dict[str, Any]:
@@ -63,6 +70,7 @@ def summary(found: Findings) -> dict[str, Any]:
         "alpha": alpha.value,
         "wrong_end": found.wrong_end if found.share_told else None,
         "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
+        "clusters": [_cluster_record(found, one) for one in found.clusters],
         "views": [_view_record(one) for one in found.views],
         "suspects": len(found.suspects),
         "corrections": {

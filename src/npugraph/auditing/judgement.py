@@ -14,6 +14,7 @@ from npugraph.auditing.answers import RIGHT, WRONG, Answers
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.answers import RANDOM, UNKNOWN
+from npugraph.auditing.statistics.columns import apply_ratio
 from npugraph.auditing.statistics.evidence import TruthModel, fit_truth_model, narrow
 from npugraph.auditing.statistics.recovery import judge_proposals
 from npugraph.calibration.class_priors import Interval
@@ -42,6 +43,12 @@ class Judgement:
     probability: Floats
     low: Floats
     high: Floats
+
+    def with_odds(self, ratio: NDArray[np.float64]) -> Judgement:
+        """Return it with the odds of being wrong times a factor [n]."""
+        figures = (self.probability, self.low, self.high)
+        changed = (apply_ratio(values, ratio) for values in figures)
+        return Judgement(self.facts, self.fold, self.score - np.log(ratio), *changed)
 
     def first(self, count: int) -> Judgement:
         """Return the first facts."""

@@ -197,6 +197,7 @@ def notes(found: Findings) -> tuple[str, ...]:
         said.append(found.since.sentence())
         said += [f"A full audit is due: {reason}" for reason in found.since.due]
     said += [column_note(name, effect) for name, effect in found.columns.items()]
+    said += [cluster.sentence(found.graph) for cluster in found.clusters]
     said += sentences_on_answers(found.answers, found.learned)
     if found.protected.all() and found.since is None:
         said.append("Every fact that was judged is known to be right, so there are no suspects.")

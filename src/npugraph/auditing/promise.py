@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from npugraph.auditing.clusters import Cluster
 from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.evidence import TruthModel
@@ -65,7 +66,12 @@ def wrong_among(judged: Judgement, rows: Ints, level: float) -> Interval:
 
 
 def before_answers(
-    stored: Judgement, protected: Bools, test: SelfTest, model: TruthModel, settings: AuditSettings
+    stored: Judgement,
+    protected: Bools,
+    test: SelfTest,
+    model: TruthModel,
+    settings: AuditSettings,
+    clusters: tuple[Cluster, ...] = (),
 ) -> Verdict:
     """Return the verdict on what is said without answers.
 
@@ -75,8 +81,10 @@ def before_answers(
         test: the self-test.
         model: how scores become probabilities.
         settings: what is asked for.
+        clusters: entities whose facts stand out.
     """
     collected = stored.first(len(protected))
     rows = promised_suspects(collected, protected, model.priors.beta.value, settings.budget)
     promise = wrong_among(collected, rows, settings.thresholds.level)
-    return judge_trust(test, model, promise, thresholds=settings.thresholds)
+    clustered = bool(clusters)
+    return judge_trust(test, model, promise, clustered=clustered, thresholds=settings.thresholds)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npugraph.auditing.answers import Answers, Learned
+from npugraph.auditing.clusters import Cluster
 from npugraph.auditing.corrections import Corrector
 from npugraph.auditing.issues import Issues
 from npugraph.auditing.judgement import Judgement
@@ -83,6 +84,7 @@ class Findings:
             not, or where it was not told from the graph that there are any.
         chosen: validation MRR of each training setting that was tried.
         columns: what each column of the input says about its facts.
+        clusters: entities whose facts stand out, at either end.
         since: how it came of an earlier audit; None: it is a full one.
     """
 
@@ -105,6 +107,7 @@ class Findings:
     wrong_end: str | None = None
     chosen: Tried = ()
     columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
+    clusters: tuple[Cluster, ...] = ()
     since: Since | None = None
 
     @cached_property
@@ -117,6 +120,7 @@ class Findings:
             wrong_among(self.collected, self._promised_rows, level),
             answered=self.learned.carries,
             refuted=self.learned.refutes,
+            clustered=bool(self.clusters),
             thresholds=self.settings.thresholds,
         )
         return limited(said, self.since, self.settings.thresholds)

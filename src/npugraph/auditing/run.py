@@ -14,6 +14,7 @@ from torch import Tensor
 from npugraph.auditing.answers import Answers, gather_answers
 from npugraph.auditing.begun import begin
 from npugraph.auditing.choosing import choose_training
+from npugraph.auditing.clusters import judge_clusters
 from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.corrections import learn_corrections
 from npugraph.auditing.cost import estimate_cost
@@ -249,12 +250,13 @@ def _weigh(
     rows, narrowed = stored_graph(begun.graph, crossfit), weigh_some(crossfit, model, new, asked)
     judged_facts = judge_stored(crossfit, model, new, narrowed)
     stored, effects = judge_columns(judged_facts, rows, asked)
+    stored, clusters = judge_clusters(stored, asked)
     if since is not None:
         # What was there before is not listed again.
         mask = mask | ~since.new
         mrr = ranking_view(crossfit.views).mrr
         since = end_since(since, mrr, test.auroc, asked.thresholds)
-    trusted = before_answers(stored, mask, test, narrowed, asked).reliable
+    trusted = before_answers(stored, mask, test, narrowed, asked, clusters).reliable
     collected, learned = learn(stored, rows, known, asked, trusted=trusted)
     return Audit(
         graph=begun.graph,
@@ -276,6 +278,7 @@ def _weigh(
         wrong_end=_told_end(narrowed, asked),
         chosen=tried,
         columns=effects,
+        clusters=clusters,
         since=since,
     )
 

@@ -132,6 +132,19 @@ class Thresholds(PriorThresholds):
     alike: float = setting(
         0.5, "at least this share of the planted facts expected at the low end must be there", low=0
     )
+    # Entities whose facts stand out.
+    cluster_facts: int = setting(
+        10, "an entity of fewer facts does not stand out, nor among fewer such entities", low=2
+    )
+    cluster_beyond: float = setting(
+        3.0, "standard deviations by which the mean suspicion of its facts must be larger", low=0
+    )
+    cluster_excess: float = setting(
+        0.2, "and by how much, where that of all facts goes from 0 to 1", low=0, high=1
+    )
+    cluster_share: float = setting(
+        0.035, "share of all facts that those standing out must have together", low=0, high=1
+    )
     envelope_ends: tuple[float, ...] = setting(
         (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75),
         "quantiles of the scores below which wrong facts of all kinds must find room",

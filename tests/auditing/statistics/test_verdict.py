@@ -50,6 +50,19 @@ def test_a_count_is_promised_and_kept_where_wrong_facts_are_plain() -> None:
     assert promise.low <= wrong[first].sum() <= promise.high
 
 
+def test_nothing_is_promised_where_errors_come_many_per_entity() -> None:
+    collected, _, pools, planted = made(0.05)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    promise = Interval(90.0, 80.0, 100.0)
+    assert judge_trust(test, model, promise).level == RELIABLE
+    verdict = judge_trust(test, model, promise, clustered=True)
+    assert verdict.level == ORDER
+    assert "many per entity" in verdict.why
+    # Answers tell all the same.
+    assert judge_trust(test, model, promise, clustered=True, answered=True).level == RELIABLE
+
+
 def test_a_clean_part_that_is_called_right_is_told_with_the_promise() -> None:
     collected, _, pools, planted = made(0.05)
     model = fit_truth_model(collected, pools)

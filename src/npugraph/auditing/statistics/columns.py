@@ -68,11 +68,11 @@ def column_ratio(
     wrong = probabilities(wrong, "wrong")
     same_length(wrong, relation, "wrong and relation")
     usual = float(wrong.mean()) if len(wrong) else 0.0
-    base = usual + _pooled(wrong - usual, relation)[0]
+    base = usual + pooled(wrong - usual, relation)[0]
     share, effects = base.copy(), {}
     for name, group in columns.items():
         same_length(wrong, group, f"wrong and {name}")
-        effect, spread = _pooled(wrong - share, group)
+        effect, spread = pooled(wrong - share, group)
         means = _means(effect, group)
         if name in falling and len(means):
             means = _falling(means, np.bincount(group[group >= 0], minlength=len(means)))
@@ -122,7 +122,7 @@ def _means(values: Floats, group: Ints) -> Floats:
     return means
 
 
-def _pooled(residual: Floats, group: Ints) -> tuple[Floats, float]:
+def pooled(residual: Floats, group: Ints) -> tuple[Floats, float]:
     """Return the partially pooled mean of each fact's group without it [n], and the spread.
 
     The spread between groups is that of a one-way analysis of variance, zero where chance has it.

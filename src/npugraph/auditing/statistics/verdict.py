@@ -75,6 +75,7 @@ def judge_trust(
     *,
     answered: bool = False,
     refuted: bool = False,
+    clustered: bool = False,
     thresholds: Thresholds = TUNED,
 ) -> Verdict:
     """Return the verdict on the suspects.
@@ -85,6 +86,7 @@ def judge_trust(
         promise: how many of the suspects should be wrong.
         answered: whether people's answers carry the probabilities.
         refuted: whether they speak against them.
+        clustered: whether errors seem to come many per entity.
         thresholds: what was tuned.
     """
     if refuted:
@@ -108,7 +110,7 @@ def judge_trust(
             f"{told:.2f}; 0.5 is chance)."
         )
         return Verdict(CANNOT_JUDGE, why, (ANSWERS, MORE, SOURCE))
-    why = _doubt(test, model, promise, thresholds)
+    why = CLUSTERED if clustered else _doubt(test, model, promise, thresholds)
     if why:
         return Verdict(ORDER, why, (ANSWERS, SOURCE))
     why = (
@@ -126,6 +128,10 @@ def _of_clean(clean: CleanTest) -> str:
     )
 
 
+CLUSTERED = (
+    "Errors seem to come many per entity: all facts of some entities are far more suspicious than "
+    "others, and how many of these are wrong cannot be told."
+)
 ANSWERS = "Review some facts drawn at random and give the answers: --answers FILE, 20 or more."
 MORE = "More facts per entity: each fact is judged by the others of its two ends."
 SOURCE = "A column that says where a fact comes from: --source COLUMN, or --evidence COLUMN."
