@@ -48,8 +48,8 @@ MODULE = "benchmarks.quality.promises"
 RESULTS = common.RESULTS / "promises.jsonl"
 RATE = 0.05
 AS_PUBLISHED = "none"
-# Seeds 0 to 2 were run with earlier rules.
-SEEDS = (3, 4, 5)
+# Seeds 0 to 3 were run with earlier rules.
+SEEDS = (4, 5, 6)
 # The graphs of each plan. The rules were made on UMLS, the bundled graph, Nations and
 # wordnet-animals with other seeds.
 PLANS: dict[str, tuple[str, ...]] = {

@@ -1,7 +1,8 @@
 """Tables of benchmarks/results/promises.jsonl for docs/audit.md.
 
-Lines of promises_before.jsonl were measured with pools of five kinds, without ``crowded``, and have
-tables of their own; those of promises_older.jsonl with earlier rules for promises.
+Lines of promises_before.jsonl were measured with the score before it was learnt twice, and have
+tables of their own; those of promises_older.jsonl with pools of five kinds, without ``crowded``, or
+with earlier rules for promises.
 """
 
 from __future__ import annotations

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from pathlib import Path
+
+import jsonschema
 import numpy as np
 import pytest
 import torch
 
-from npugraph.auditing.clusters import judge_clusters
+import npugraph
+from npugraph.auditing import Audit
+from npugraph.auditing.clusters import Cluster, judge_clusters
+from npugraph.auditing.figures import summary
 from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import LIMIT
+from npugraph.auditing.statistics.verdict import ORDER
 from npugraph.graph import KnowledgeGraph, Vocabulary
 
 
@@ -64,3 +73,25 @@ def test_the_sentence_names_some_of_them() -> None:
     assert said.startswith(f"As heads, {len(cluster.entities)} entities have facts")
     assert f"{graph.entities.label(int(cluster.entities[0]))} (40 facts)" in said
     assert f" and {len(cluster.entities) - 5} more." in said
+
+
+def test_an_audit_says_who_stands_out_and_promises_nothing(silent: Audit, tmp_path: Path) -> None:
+    assert silent.clusters == ()
+    assert summary(silent)["clusters"] == []
+    cluster = Cluster("tail", np.array([1, 0]), np.array([9, 12]))
+    found = dataclasses.replace(silent, clusters=(cluster,))
+    assert found.verdict.level == ORDER
+    said = summary(found)
+    names = [found.graph.entities.label(number) for number in (1, 0)]
+    record = {"end": "tail", "entities": names, "facts": [9, 12]}
+    assert said["clusters"] == [record]
+    assert cluster.sentence(found.graph) in said["notes"]
+    assert said["expected_wrong"] is None
+    printed = Path(npugraph.__file__).parent / "schemas" / "commands" / "audit.json"
+    schema = json.loads(printed.read_text(encoding="utf-8"))["properties"]["clusters"]
+    jsonschema.validate([record], schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate([{**record, "end": "relation"}], schema)
+    found.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Errors seem to come many per entity" in page

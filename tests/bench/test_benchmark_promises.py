@@ -49,15 +49,15 @@ def test_the_list_leaves_out_what_is_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "promises.jsonl"
-    ask = ("--plan", "small", "--graphs", "umls", "--seeds", "3", "--list", "--out", str(out))
+    ask = ("--plan", "small", "--graphs", "umls", "--seeds", "4", "--list", "--out", str(out))
     run(monkeypatch, *ask)
     every = capsys.readouterr().out.splitlines()
     assert len(every) == 2 * len(NOISES) + 1
-    assert "umls --noise typed --seed 3 --left-out" in every
-    out.write_text(json.dumps(line(3, None, graph="umls", seed=3)) + "\n", encoding="utf-8")
+    assert "umls --noise typed --seed 4 --left-out" in every
+    out.write_text(json.dumps(line(3, None, graph="umls", seed=4)) + "\n", encoding="utf-8")
     run(monkeypatch, *ask)
     left = capsys.readouterr().out.splitlines()
-    assert set(every) - set(left) == {"umls --noise typed --seed 3"}
+    assert set(every) - set(left) == {"umls --noise typed --seed 4"}
 
 
 def test_a_cell_that_takes_too_long_is_given_up_and_told(
@@ -68,7 +68,7 @@ def test_a_cell_that_takes_too_long_is_given_up_and_told(
     ask = ("--plan", "large", "--graphs", "wn18rr", "--timeout", "0.01", "--out", str(out))
     with pytest.raises(SystemExit):
         run(monkeypatch, *ask)
-    assert "wn18rr --noise none --seed 3: given up after 0.01 s" in capsys.readouterr().err
+    assert "wn18rr --noise none --seed 4: given up after 0.01 s" in capsys.readouterr().err
     assert not out.exists()
 
 
