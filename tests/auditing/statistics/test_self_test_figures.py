@@ -23,14 +23,19 @@ from verdict_samples import FAMILIES, draw, made
 def test_the_envelope_holds_the_share_whatever_the_kinds(
     share: float, plain: float, apart: float, seed: int
 ) -> None:
-    """Errors of two kinds, one of them among true facts: no share is ruled out that is there."""
+    """Errors of two kinds, one of them among true facts: no share is ruled out that is there.
+
+    But for chance, at a level of 90%: of twenty draws fourteen must hold it.
+    """
     rng = np.random.default_rng(seed)
-    count = 4000
-    wrong = rng.random(count) < share
-    own = np.where(rng.random(count) < plain, 0.0, apart)
-    score = rng.normal(size=count) + np.where(wrong, own, 8.0)
-    kinds = {"plain": rng.normal(0, 1, 2000), "plausible": rng.normal(apart, 1, 60)}
-    assert most_wrong(score, kinds) >= wrong.mean() * 0.95
+    count, held = 4000, 0
+    for _ in range(20):
+        wrong = rng.random(count) < share
+        own = np.where(rng.random(count) < plain, 0.0, apart)
+        score = rng.normal(size=count) + np.where(wrong, own, 8.0)
+        kinds = {"plain": rng.normal(0, 1, 2000), "plausible": rng.normal(apart, 1, 60)}
+        held += most_wrong(score, kinds) >= wrong.mean() * 0.95
+    assert held >= 14
 
 
 def test_plain_errors_alone_leave_little_room() -> None:

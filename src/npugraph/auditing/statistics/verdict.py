@@ -156,10 +156,10 @@ def _doubt(test: SelfTest, model: TruthModel, promise: Interval, thresholds: Thr
             "suspects are true facts of entities that little is known of."
         )
     if not _firm(promise, thresholds):
+        # No ends of the interval: where it is too wide to be promised it often fails to hold.
         return (
-            f"Between {promise.low:,.0f} and {promise.high:,.0f} of the suspects may be wrong, "
-            "which is too wide to promise a count: there are few wrong facts of the kinds that "
-            "the audit can see, or true facts look like them."
+            "How many of the suspects are wrong cannot be told: there are few wrong facts of the "
+            "kinds that the audit can see, or true facts look like them."
         )
     return ""
 
