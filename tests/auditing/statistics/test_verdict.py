@@ -27,6 +27,14 @@ def promise_of(model, rows: np.ndarray) -> Interval:
     return count_interval(1 - value, 1 - high, 1 - low, 0.9)
 
 
+@pytest.mark.parametrize("chance", [0.0, 1.1336050e-9, 0.3, 1.0])
+@pytest.mark.parametrize("count", [1, 7, 1000])
+def test_a_count_lies_in_its_interval_however_small(chance: float, count: int) -> None:
+    value = np.full(count, chance)
+    found = count_interval(value, value, value, 0.9)
+    assert 0 <= found.low <= found.value <= found.high <= count
+
+
 def test_each_family_is_judged_without_its_pools() -> None:
     collected, _, pools, planted = made(0.05)
     model = fit_truth_model(collected, pools)
@@ -105,7 +113,7 @@ def test_a_graph_that_tells_nothing_cannot_be_judged() -> None:
             (90, 80, 100),
             "Of the 200 facts that are known to be right 12 would be called wrong",
         ),
-        (SelfTest((), 100, 0.99), (0.05, 0.05), (60, 35, 100), "too wide"),
+        (SelfTest((), 100, 0.99), (0.05, 0.05), (60, 35, 100), "cannot be told"),
     ],
 )
 def test_every_doubt_has_its_sentence(

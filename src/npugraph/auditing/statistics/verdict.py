@@ -64,8 +64,8 @@ def count_interval(value: Floats, low: Floats, high: Floats, level: float) -> In
     tail = (1 - level) / 2
     least = float(binom.ppf(tail, count, float(low.mean())))
     most = float(binom.ppf(1 - tail, count, float(high.mean())))
-    middle = float(value.sum())
-    return Interval(round(middle, 9), min(least, middle), max(most, middle))
+    middle = round(float(value.sum()), 9)
+    return Interval(middle, min(least, middle), max(most, middle))
 
 
 def judge_trust(
