@@ -26,6 +26,7 @@ from benchmarks.quality import (  # noqa: E402
     caged_tables,
     demo_tables,
     desk_tables,
+    finding_tables,
     paths_tables,
     planted_tables,
     promises_tables,
@@ -52,13 +53,14 @@ def of(name: str, module: Any, results: str = "", tables: tuple[Table, ...] = ()
 
 
 PAGES = (
-    of("audit", audit_tables),
+    of("audit_figures", audit_tables, "audit"),
     of("paths", paths_tables),
-    of("audit", answers_tables, "answers"),
-    of("audit", promises_tables, "promises"),
-    of("audit", promises_tables, "promises_before", promises_tables.BEFORE),
-    of("audit", demo_tables, "demo"),
-    of("audit", caged_tables, "caged"),
+    of("audit_figures", answers_tables, "answers"),
+    of("audit_figures", promises_tables, "promises"),
+    of("audit_figures", promises_tables, "promises_before", promises_tables.BEFORE),
+    of("audit_figures", finding_tables, "finding_before"),
+    of("audit_figures", demo_tables, "demo"),
+    of("audit_figures", caged_tables, "caged"),
     of("review", desk_tables, "desk"),
     of("method", ablation_tables, "ablation"),
     of("method", planted_tables, "planted_share"),

@@ -417,8 +417,8 @@ def main() -> None:
     write_figures(drawings, FIGURES)
     kept = {drawing.name for drawing in drawings}
     for path in FIGURES.glob("*.*"):
-        # Pictures of the desk have a script of their own.
-        if path.stem not in kept and not path.stem.startswith("desk-"):
+        # Pictures of the desk and of the audit have scripts of their own.
+        if path.stem not in kept and not path.stem.startswith(("desk-", "audit-")):
             path.unlink()
 
 

@@ -1,4 +1,4 @@
-"""The tables on answers in docs/audit.md, from the lines of results/answers.jsonl.
+"""The tables on answers in docs/audit_figures.md, from the lines of results/answers.jsonl.
 
 A run that was made again counts once, by its last line. Seeds of one graph and kind are averaged.
 How often an interval from random answers holds the share is a sum over what may be found, and is

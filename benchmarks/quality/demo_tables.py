@@ -1,4 +1,4 @@
-"""The table of benchmarks/results/demo.jsonl for docs/audit.md."""
+"""The table of benchmarks/results/demo.jsonl for docs/audit_figures.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of benchmarks/results/promises.jsonl for docs/audit.md.
+"""Tables of benchmarks/results/promises.jsonl for docs/audit_figures.md.
 
 Lines of promises_before.jsonl were measured with the score before it was learnt twice, and have
 tables of their own; those of promises_older.jsonl with pools of five kinds, without ``crowded``, or

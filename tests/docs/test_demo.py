@@ -17,8 +17,8 @@ FIGURES = {
     "facts": (r"% of the ([\d,]+) facts are wrong", 0),
     "wrong facts, low %": (r"facts are wrong \(90% interval ([\d.]+)%", 2),
     # What the few planted facts of each kind do not rule out: a few of them more or less move it.
-    "wrong facts, high %": (r"facts are wrong \(90% interval [\d.]+% to ([\d.]+)%", 8),
-    "expected": (r"of which about (\d+) should be wrong", 10),
+    "wrong facts, high %": (r"facts are wrong \(90% interval [\d.]+% to ([\d.]+)%", 12),
+    "expected": (r"of which about (\d+) should be wrong", 20),
     "found": (r"(\d+) of the \d+ planted facts", 10),
     "planted": (r"\d+ of the (\d+) planted facts", 0),
 }

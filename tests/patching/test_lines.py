@@ -29,7 +29,7 @@ from patch_samples import (
 )
 
 
-def there_and_back(case: Case) -> None:
+def check_there_and_back(case: Case) -> None:
     """Make, write, read, apply and revert a patch."""
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -79,10 +79,10 @@ def there_and_back(case: Case) -> None:
 @settings(max_examples=100, deadline=None)
 @given(text_cases())
 def test_text_there_and_back(case: Case) -> None:
-    there_and_back(case)
+    check_there_and_back(case)
 
 
 @settings(max_examples=50, deadline=None)
 @given(ntriples_cases())
 def test_ntriples_there_and_back(case: Case) -> None:
-    there_and_back(case)
+    check_there_and_back(case)

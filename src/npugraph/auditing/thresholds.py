@@ -1,7 +1,7 @@
 """What was tuned: every number of the audit that was chosen by looking at results.
 
 They are written into ``audit.json`` with each audit. The seeds and graphs on which they were
-chosen are told in docs/audit.md.
+chosen are told in docs/audit_figures.md.
 """
 
 from __future__ import annotations
