@@ -1,4 +1,4 @@
-"""The tables of docs/audit_figures.md from the lines of results/audit.jsonl; audit.py --table prints them.
+"""Tables of docs/audit_figures.md from results/audit.jsonl; audit.py --table prints them.
 
 A run that was made again counts once, by its last line; the in-training posterior, which takes long
 and was not made again each time, is taken over from the line before.

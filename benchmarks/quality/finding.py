@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from benchmarks import common
 from benchmarks.quality import promises
 from benchmarks.quality.finding_tables import finding, read
+from benchmarks.quality.promises_tables import read as read_before
 from npugraph.data.corrupt import Noise
 from npugraph.data.io import write_table
 from npugraph.metrics import auroc, average_precision
@@ -108,7 +109,7 @@ def main() -> None:
         return
     if given.before is None:
         parser.error("name the other checkout: --before")
-    done = {(line["graph"], line["noise"], line["seed"]) for line in promises.read(given.out)}
+    done = {(line["graph"], line["noise"], line["seed"]) for line in read_before(given.out)}
     cells = [
         (graph, noise, int(seed))
         for seed in given.seeds.split(",")

@@ -156,7 +156,7 @@ def figures(found: Audit, planted: torch.Tensor) -> dict[str, Any]:
         "ap": average_precision(wrong, -score) if told else None,
         "low_end": dataclasses.asdict(low),
         "self_test": said["self_test"],
-        "noise_profile": said["noise_profile"],
+        "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
         "first": [int(n) for n in np.cumsum(wrong[found.suspect_rows])[[*range(9, 100, 10)]]]
         if len(found.suspect_rows) >= 100
         else [],

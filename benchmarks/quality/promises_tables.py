@@ -56,7 +56,10 @@ def _sort(line: dict[str, Any]) -> str:
 
 
 def share_kept(line: dict[str, Any]) -> bool:
-    """Tell whether the share of wrong facts lies in the interval that was told."""
+    """Tell whether the share of wrong facts lies in the interval that was told.
+
+    It is told even where it reaches beyond one half; an audit tells that no more.
+    """
     share = line["wrong"] / line["facts"]
     return bool(line["wrong_share_low"] <= share <= line["wrong_share_high"])
 

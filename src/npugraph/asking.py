@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from npugraph.auditing import Audit
+from npugraph.auditing.statistics.verdict import OF_RELATION, RELIABLE
 from npugraph.auditing.views.path import half_of
 from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions, read_own_table
@@ -308,7 +309,11 @@ def _untold(folder: Path, judged: dict[str, Any]) -> str:
     """Return why the audit in a folder tells no probability of a fact."""
     record = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
     verdict = "verdict" if judged.get("collected", True) else "missing_verdict"
-    return why_untold(bool(judged), record[verdict], record[f"{verdict}_reason"])
+    level, why = record[verdict], record[f"{verdict}_reason"]
+    if judged and level == RELIABLE:
+        # Of the other facts it does.
+        level, why = OF_RELATION.level, OF_RELATION.why
+    return why_untold(bool(judged), level, why)
 
 
 def _meant(folder: Path, fact: tuple[str, str, str]) -> Meant | None:

@@ -16,6 +16,9 @@ from npugraph.auditing.judgement import Judgement, clean_mask
 from npugraph.auditing.page import assessment, report_data, warnings
 from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
 from npugraph.auditing.statistics.self_test import FamilyTest
+from npugraph.auditing.statistics.verdict import OF_RELATION, ORDER, RELIABLE
+from npugraph.calibration.class_priors import Interval
+from npugraph.report import Estimate
 
 COUNTED = ("expected_wrong", "expected_true", "wrong_share", "missing_share")
 
@@ -55,6 +58,8 @@ def test_nothing_is_counted_where_nothing_is_promised(silent: Audit) -> None:
     assert told["identifiable"] is False
     assert told["wrong_end"] is None
     assert told["self_test"]["curve"] == []
+    assert told["noise_profile"] is None
+    assert told["alpha"] is None
     assert told["quarantined"] == 0
     for name in ("probability", "low", "high"):
         for table in (silent.suspects, silent.missing, silent.posterior):
@@ -66,6 +71,8 @@ def test_nothing_is_counted_where_nothing_is_promised(silent: Audit) -> None:
     assert assessment(silent).reliability is None
     assert page.yield_curve == ()
     assert page.health.wrong is None
+    # What would fit better is a correction.
+    assert not any(row.evidence.alternatives for row in page.suspects)
 
 
 def test_the_promise_is_that_of_the_facts_that_are_listed(done: Audit) -> None:
@@ -78,8 +85,60 @@ def test_the_promise_is_that_of_the_facts_that_are_listed(done: Audit) -> None:
     curve = assessment(done).reliability
     assert curve is not None
     assert sum(point.count for point in curve.bins) == len(done.collected.facts)
-    # Errors that look like true facts are not seen: the share may be as large as they allow.
-    assert told["wrong_share_high"] >= done.test.most_wrong - 1e-9
+    # The curve of the report ends with the count that is promised.
+    last = report_data(done).yield_curve[-1]
+    assert last.budget == len(rows)
+    assert last.expected == Estimate(*done.expected_wrong)
+
+
+def with_share(found: Audit, low: float, most: float) -> Audit:
+    """An audit that is sure of its promise, and of a share of wrong facts in an interval."""
+    beta = Interval(1 - (low + most) / 2, 1 - most, 1 - low)
+    priors = dataclasses.replace(found.priors, beta=beta)
+    return called_reliable(dataclasses.replace(found, priors=priors))
+
+
+def test_a_share_that_may_be_most_of_the_facts_is_not_told(done: Audit) -> None:
+    told = summary(with_share(done, 0.03, 0.4))
+    assert told["identifiable"] is True
+    names = ("wrong_share", "wrong_share_low", "wrong_share_high")
+    assert [told[name] for name in names] == pytest.approx([0.215, 0.03, 0.4])
+    wide = with_share(done, 0.03, 0.9)
+    told = summary(wide)
+    assert told["identifiable"] is False
+    assert [told[name] for name in names] == [None] * 3
+    assert "At least 3.0% of the facts seem to be wrong" in told["reason"]
+    assert told["reason"] in told["warnings"]
+    assert report_data(wide).health.wrong is None
+    # The count stands: it is of the facts that are listed.
+    assert told["expected_wrong"] is not None
+
+
+def test_a_relation_that_is_judged_worse_has_no_probabilities(done: Audit) -> None:
+    relation = done.collected.facts[:, 1].numpy()
+    poor = int(np.bincount(relation[done.suspect_rows]).argmax())
+    # A relation that most facts are of, so that a quarantine would have some of it.
+    chance = np.where(relation == poor, 0.02, 0.99)
+    judged = dataclasses.replace(done.collected, probability=chance, low=chance, high=chance)
+    found = dataclasses.replace(done, collected=judged)
+    free, told = called_reliable(found), called_reliable(found)
+    free.__dict__["relation_verdicts"] = {poor: RELIABLE}
+    told.__dict__["relation_verdicts"] = {poor: ORDER}
+    name = done.graph.relations.label(poor)
+    assert free.suspects["probability"].null_count == 0
+    for table in (told.suspects, told.posterior):
+        stored = (
+            table if "collected" not in table.column_names else table.filter(table["collected"])
+        )
+        for row in stored.to_pylist():
+            assert (row["probability"] is None) == (row["relation"] == name)
+    assert len(free.quarantine_rows) > 0
+    assert len(told.quarantine_rows) == 0
+    fact = next(row for row in told.suspects.to_pylist() if row["relation"] == name)
+    explained = told.explain((fact["head"], fact["relation"], fact["tail"]))
+    assert OF_RELATION.why in explained.to_text()
+    # What is listed, and how many of it are wrong, is as before.
+    assert told.expected_wrong == free.expected_wrong
 
 
 def test_missing_facts_end_where_fewer_than_half_should_be_true(done: Audit) -> None:

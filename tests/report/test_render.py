@@ -251,7 +251,7 @@ def test_relations_come_by_wrong_facts_and_unknown_ones_last() -> None:
     data = dataclasses.replace(empty_report(), health=Health(Estimate(0.1), by_relation=relations))
     text = Page(render_report(data)).text
     assert text.index("large") < text.index("small") < text.index("unknown")
-    assert "not identifiable" in text
+    assert "no estimate" in text
 
 
 def test_counts_are_those_that_are_promised() -> None:

@@ -94,6 +94,11 @@ class Learned:
         return self.check is not None and self.check.holds
 
     @property
+    def lacking(self) -> str:
+        """Which answers there are too few of, as a sentence; empty where nothing is lacking."""
+        return "" if self.check is None or self.check.enough else self.check.reason
+
+    @property
     def refutes(self) -> bool:
         """Whether the answers are reason not to trust the probabilities."""
         return self.check is not None and self.check.enough and not self.check.holds

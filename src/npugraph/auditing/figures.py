@@ -7,7 +7,7 @@ from typing import Any
 
 from npugraph.auditing.answers import record
 from npugraph.auditing.clusters import Cluster
-from npugraph.auditing.page import notes, warnings
+from npugraph.auditing.page import notes, untold_share, warnings
 from npugraph.auditing.result import Findings
 from npugraph.auditing.statistics.contribution import Contribution
 from npugraph.calibration.class_priors import Interval
@@ -43,7 +43,7 @@ def summary(found: Findings) -> dict[str, Any]:
     share: tuple[float | None, ...] = (None, None, None)
     if found.missing_share is not None and found.missing_verdict.reliable:
         share = found.missing_share
-    told = found.verdict.reliable
+    told = found.verdict.reliable and found.share_told
     names = ("wrong_share", "wrong_share_low", "wrong_share_high")
     wrong = (
         (1 - beta.value, 1 - beta.high, 1 - beta.low) if found.share_told else (None, None, None)
@@ -65,11 +65,11 @@ def summary(found: Findings) -> dict[str, Any]:
         "folds": found.settings.folds,
         "seed": found.settings.seed,
         "identifiable": told,
-        "reason": "" if told else found.verdict.why,
+        "reason": "" if told else untold_share(found),
         **dict(zip(names, wrong, strict=True)),
-        "alpha": alpha.value,
+        "alpha": alpha.value if found.verdict.reliable else None,
         "wrong_end": found.wrong_end if found.share_told else None,
-        "noise_profile": {k: round(v, 5) for k, v in found.model.profile.share.items()},
+        "noise_profile": _profile(found),
         "clusters": [_cluster_record(found, one) for one in found.clusters],
         "views": [_view_record(one) for one in found.views],
         "suspects": len(found.suspects),
@@ -93,6 +93,13 @@ def summary(found: Findings) -> dict[str, Any]:
         "notes": list(notes(found)),
         "warnings": list(warnings(found)),
     }
+
+
+def _profile(found: Findings) -> dict[str, float] | None:
+    """Return the share of wrong facts of each kind, where shares are told."""
+    if not found.verdict.reliable:
+        return None
+    return {kind: round(share, 5) for kind, share in found.model.profile.share.items()}
 
 
 def _self_test(found: Findings) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def short_text(found: Findings) -> str:
         (1 - found.priors.beta.high, 1 - found.priors.beta.low),
     )
     share = f"{wrong:.1%} wrong ({interval[0]:.1%} to {interval[1]:.1%})"
-    if not found.verdict.reliable:
+    if not found.share_told:
         share = f"verdict: {found.verdict.level}"
     return (
         f"Audit of {shorten(found.name)}: {len(found.collected.facts):,} facts, {share}, "

@@ -14,9 +14,9 @@ from torch import Tensor
 from npugraph.auditing.alternatives import better_alternatives, end_of
 from npugraph.auditing.answers import sentences as sentences_on_answers
 from npugraph.auditing.columns import column_note
+from npugraph.auditing.promise import wrong_among
 from npugraph.auditing.result import CORRECTED, FACT, Findings
 from npugraph.auditing.settings import SET_BY_AUDIT
-from npugraph.auditing.statistics.review_lists import yield_curve
 from npugraph.auditing.statistics.verdict import RELIABLE
 from npugraph.explaining import Alternative, CollectionModel, Explanation
 from npugraph.graph import TripleIndex
@@ -139,7 +139,18 @@ def estimated_health(found: Findings) -> Health:
         missing = Estimate(*found.missing_share)
     if found.share_told:
         return Health(wrong, "", tuple(rows), missing, found.wrong_end)
-    return Health(None, found.verdict.why, tuple(rows), missing)
+    return Health(None, untold_share(found), tuple(rows), missing)
+
+
+def untold_share(found: Findings) -> str:
+    """Return why the share of wrong facts is not told, as a sentence."""
+    if not found.verdict.reliable:
+        return found.verdict.why
+    least = 1 - found.priors.beta.high
+    return (
+        f"At least {least:.1%} of the facts seem to be wrong. Errors that look like true facts "
+        "cannot be counted here: for all that is known they may be most of them."
+    )
 
 
 def assessment(found: Findings) -> Assessment:
@@ -208,7 +219,9 @@ def warnings(found: Findings) -> tuple[str, ...]:
     """Return sentences on where the result should not be trusted."""
     said = []
     beta, rare_facts = found.priors.beta, found.settings.thresholds.rare_facts
-    if found.verdict.reliable and beta.high - beta.low > 0.05:
+    if found.verdict.reliable and not found.share_told:
+        said.append(untold_share(found))
+    elif found.verdict.reliable and beta.high - beta.low > 0.05:
         said.append(
             f"The share of wrong facts is only known to lie between {1 - beta.high:.1%} and "
             f"{1 - beta.low:.1%}: errors that look like true facts may be there, too, and are not "
@@ -258,7 +271,8 @@ def _suspects(found: Findings, planted: Tensor | None) -> tuple[FactRow, ...]:
         evidence = Evidence()
         if place < len(found.suspect_evidence):
             explanation = found.suspect_evidence[place]
-            better = better_alternatives(explanation, graph)
+            # What would fit better is a correction, and goes where corrections do.
+            better = better_alternatives(explanation, graph) if found.corrects else []
             evidence = sentences(explanation, better)
         mark = "planted" if marked[place] else ""
         rows.append(_row(row, evidence, correction=found.corrections[place], mark=mark))
@@ -365,21 +379,16 @@ def reliability(found: Findings, planted: Tensor) -> Reliability:
 
 def _yield(found: Findings, planted: Tensor | None) -> tuple[YieldPoint, ...]:
     """Return expected wrong facts against facts reviewed, up to the budget."""
-    table = found.suspects
-    if not len(table) or not found.verdict.reliable:
+    rows = found.suspect_rows
+    if not len(rows) or not found.verdict.reliable:
         return ()
-    steps = np.unique(np.round(np.linspace(1, len(table), 25)).astype(np.int64))
-    marked = is_planted(found, planted)[found.suspect_rows]
-    wrong = None if planted is None else marked
-    expected, high, low = (
-        yield_curve(table[name].to_numpy(), steps, wrong=wrong)
-        for name in ("probability", "low", "high")
-    )
-    real = [None] * len(steps) if wrong is None else expected["actual_wrong"].to_pylist()
-    columns = (one["expected_wrong"].to_pylist() for one in (expected, low, high))
+    steps = np.unique(np.round(np.linspace(1, len(rows), 25)).astype(np.int64))
+    level = found.settings.thresholds.level
+    expected = [wrong_among(found.collected, rows[:step], level) for step in steps]
+    real = np.cumsum(is_planted(found, planted)[rows])
     return tuple(
-        YieldPoint(step, Estimate(*figures), None if known is None else float(known))
-        for step, known, *figures in zip(steps.tolist(), real, *columns, strict=True)
+        YieldPoint(int(step), Estimate(*count), None if planted is None else float(real[step - 1]))
+        for step, count in zip(steps, expected, strict=True)
     )
 
 

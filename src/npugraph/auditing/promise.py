@@ -72,6 +72,8 @@ def before_answers(
     model: TruthModel,
     settings: AuditSettings,
     clusters: tuple[Cluster, ...] = (),
+    *,
+    by_columns: bool = False,
 ) -> Verdict:
     """Return the verdict on what is said without answers.
 
@@ -82,9 +84,16 @@ def before_answers(
         model: how scores become probabilities.
         settings: what is asked for.
         clusters: entities whose facts stand out.
+        by_columns: whether no count could be promised without the columns of the user.
     """
     collected = stored.first(len(protected))
     rows = promised_suspects(collected, protected, model.priors.beta.value, settings.budget)
     promise = wrong_among(collected, rows, settings.thresholds.level)
-    clustered = bool(clusters)
-    return judge_trust(test, model, promise, clustered=clustered, thresholds=settings.thresholds)
+    return judge_trust(
+        test,
+        model,
+        promise,
+        clustered=bool(clusters),
+        by_columns=by_columns,
+        thresholds=settings.thresholds,
+    )

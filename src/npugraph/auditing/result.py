@@ -30,12 +30,15 @@ from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.review_lists import find_missing_facts
 from npugraph.auditing.statistics.self_test import SelfTest
 from npugraph.auditing.statistics.verdict import (
+    OF_RELATION,
+    RELIABLE,
     Level,
     Verdict,
     count_interval,
     judge_proposed,
     judge_relations,
     judge_trust,
+    not_taken_yet,
 )
 from npugraph.auditing.views import Ranking
 from npugraph.auditing.views.path import half_of
@@ -84,6 +87,7 @@ class Findings:
             not, or where it was not told from the graph that there are any.
         chosen: validation MRR of each training setting that was tried.
         columns: what each column of the input says about its facts.
+        by_columns: whether no count could be promised without these.
         clusters: entities whose facts stand out, at either end.
         since: how it came of an earlier audit; None: it is a full one.
     """
@@ -107,6 +111,7 @@ class Findings:
     wrong_end: str | None = None
     chosen: Tried = ()
     columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
+    by_columns: bool = False
     clusters: tuple[Cluster, ...] = ()
     since: Since | None = None
 
@@ -121,14 +126,36 @@ class Findings:
             answered=self.learned.carries,
             refuted=self.learned.refutes,
             clustered=bool(self.clusters),
+            by_columns=self.by_columns,
             thresholds=self.settings.thresholds,
         )
-        return limited(said, self.since, self.settings.thresholds)
+        said = limited(said, self.since, self.settings.thresholds)
+        return not_taken_yet(said, columns=bool(self.columns), lacking=self.learned.lacking)
 
     @property
     def share_told(self) -> bool:
-        """Whether the share of wrong facts is told: by a reliable audit, or by random answers."""
-        return self.verdict.reliable or self.learned.share is not None
+        """Whether the share of wrong facts is told.
+
+        By random answers, or by a reliable audit: unless it may be most of them, for all that is
+        known. Then there is a least share and no other.
+        """
+        if self.learned.share is not None:
+            return True
+        most = 1 - self.priors.beta.low
+        return self.verdict.reliable and most <= self.settings.thresholds.told_share
+
+    @cached_property
+    def told(self) -> NDArray[np.bool_]:
+        """Of which distinct collected facts [n] the probability is told.
+
+        Of none where the verdict is not ``reliable``, nor of relations whose own verdict is not;
+        where answers carry the probabilities, of all.
+        """
+        relation = self.collected.facts[:, 1].numpy()
+        if not self.verdict.reliable or self.learned.carries:
+            return np.full(len(relation), self.verdict.reliable)
+        poor = [number for number, level in self.relation_verdicts.items() if level != RELIABLE]
+        return ~np.isin(relation, poor)
 
     @cached_property
     def missing_verdict(self) -> Verdict:
@@ -180,7 +207,7 @@ class Findings:
         of that fact; the suspect is to be taken out, and nothing is to be put in its place. Where
         the verdict is not ``reliable`` there are no probabilities and no corrections.
         """
-        table = self._list(self.collected, self.suspect_rows, self.verdict.reliable)
+        table = self._list(self.collected, self.suspect_rows, self.told)
         columns: dict[str, list[str | None]] = {name: [] for name in CORRECTED}
         for row, found in zip(table.to_pylist(), self.corrections, strict=True):
             cells = dict.fromkeys(CORRECTED)
@@ -210,7 +237,7 @@ class Findings:
     @cached_property
     def missing(self) -> pa.Table:
         """The uncollected facts most probably true: columns of missing.tsv."""
-        return self._list(self.proposed, self.missing_rows, self.missing_verdict.reliable)
+        return self._list(self.proposed, self.missing_rows, self._missing_told)
 
     @cached_property
     def quarantine(self) -> pa.Table:
@@ -240,13 +267,13 @@ class Findings:
         for name, values in _figures(self.collected).items():
             taken = values[place]
             if name in ("probability", "low", "high"):
-                hidden = known & (not self.verdict.reliable)
+                hidden = known & ~self.told[place]
                 column = pa.array(np.where(known, taken, 0.0), mask=hidden)
             else:
                 column = pa.array(taken, mask=None if known.all() else ~known)
             stored = stored.append_column(name, column)
         new = self.graph.with_facts(self.proposed.facts).to_table()
-        for name, values in _columns(self.proposed, self.missing_verdict.reliable).items():
+        for name, values in _columns(self.proposed, self._missing_told).items():
             new = new.append_column(name, values)
         right = TripleIndex(self.answers.right, self.graph.num_entities, self.graph.num_relations)
         sure = right.contains(self.graph.facts).numpy() | ~known
@@ -309,7 +336,7 @@ class Findings:
         rare = torch.bincount(relation)[relation] < self.settings.thresholds.rare_facts
         return find_suspects(
             self.collected,
-            self.protected | rare.numpy(),
+            self.protected | rare.numpy() | ~self.told,
             self.collected.high,
             target_precision=self.settings.target_precision,
         )
@@ -353,10 +380,15 @@ class Findings:
             and self.corrector.test.right >= self.settings.thresholds.least_corrected
         )
 
-    def _list(self, judged: Judgement, rows: Ints, reliable: bool) -> pa.Table:
+    @property
+    def _missing_told(self) -> NDArray[np.bool_]:
+        """Of which proposed facts [n] the probability is told: of all, or of none."""
+        return np.full(len(self.proposed.facts), self.missing_verdict.reliable)
+
+    def _list(self, judged: Judgement, rows: Ints, told: NDArray[np.bool_]) -> pa.Table:
         """Return some judged facts with the columns of a list."""
         table = self.graph.with_facts(judged.facts[rows]).to_table()
-        for name, values in _columns(judged, reliable).items():
+        for name, values in _columns(judged, told).items():
             table = table.append_column(name, values.take(pa.array(rows)))
         return table.select(list(LISTED))
 
@@ -423,14 +455,16 @@ class Findings:
             fact = fact_ids(self.graph, fact)
         fold, was_judged, said = 0, False, self.verdict
         probability: tuple[float | None, ...] = (None, None, None)
-        for judged, verdict in (
-            (self.collected, self.verdict),
-            (self.proposed, self.missing_verdict),
+        for judged, verdict, told in (
+            (self.collected, self.verdict, self.told),
+            (self.proposed, self.missing_verdict, self._missing_told),
         ):
             place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
             if place:
                 fold, was_judged, said = int(judged.fold[place[0]]), True, verdict
-            if place and verdict.reliable:
+                if verdict.reliable and not told[place[0]]:
+                    said = OF_RELATION
+            if place and told[place[0]]:
                 figures = (judged.probability, judged.low, judged.high)
                 probability = tuple(float(values[place[0]]) for values in figures)
         judge = self._by_paths[half_of(fold)] if self._by_paths else None
@@ -465,12 +499,10 @@ def _figures(judged: Judgement) -> dict[str, NDArray[Any]]:
     }
 
 
-def _columns(judged: Judgement, reliable: bool) -> dict[str, pa.Array]:
-    """Return these columns for a table; what is not reliable is empty."""
+def _columns(judged: Judgement, told: NDArray[np.bool_]) -> dict[str, pa.Array]:
+    """Return these columns for a table; what is not told [n] is empty."""
     return {
-        name: pa.nulls(len(values), pa.float64())
-        if name in PROMISED and not reliable
-        else pa.array(values)
+        name: pa.array(values, mask=~told if name in PROMISED else None)
         for name, values in _figures(judged).items()
     }
 

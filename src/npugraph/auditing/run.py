@@ -256,8 +256,10 @@ def _weigh(
         mask = mask | ~since.new
         mrr = ranking_view(crossfit.views).mrr
         since = end_since(since, mrr, test.auroc, asked.thresholds)
-    trusted = before_answers(stored, mask, test, narrowed, asked, clusters).reliable
-    collected, learned = learn(stored, rows, known, asked, trusted=trusted)
+    without = (test, narrowed, asked)
+    by_columns = bool(effects) and not before_answers(judged_facts, mask, *without).reliable
+    said = before_answers(stored, mask, *without, clusters, by_columns=by_columns)
+    collected, learned = learn(stored, rows, known, asked, trusted=said.reliable)
     return Audit(
         graph=begun.graph,
         name=begun.graph.name or begun.graph.source or "graph",
@@ -278,6 +280,7 @@ def _weigh(
         wrong_end=_told_end(narrowed, asked),
         chosen=tried,
         columns=effects,
+        by_columns=by_columns,
         clusters=clusters,
         since=since,
     )

@@ -129,6 +129,9 @@ class Thresholds(PriorThresholds):
     firm: float = setting(
         0.65, "a count is promised where its low end is at least this share of it", low=0
     )
+    told_share: float = setting(
+        0.5, "the share of wrong facts is told where its interval ends here at most", low=0, high=1
+    )
     alike: float = setting(
         0.5, "at least this share of the planted facts expected at the low end must be there", low=0
     )

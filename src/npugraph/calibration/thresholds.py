@@ -10,7 +10,7 @@ from npugraph.settings import check_ranges, setting
 
 @dataclass(frozen=True)
 class PriorThresholds:
-    """The numbers by which the priors are estimated; docs/audit_figures.md tells how they were chosen."""
+    """The numbers by which the priors are estimated; docs/audit_figures.md tells of the choice."""
 
     level: float = setting(0.9, "share of the intervals that should hold the truth")
     prior_ends: tuple[float, ...] = setting(

@@ -338,11 +338,12 @@ def _show_facts(title: str, found: Audit, facts: pa.Table, count: int) -> None:
     columns, names = ["head", "relation", "tail"], found.graph.readable
     first = facts.slice(0, count).to_pylist()
     rows = [[names(row[name]) for name in columns] for row in first]
-    if first and first[0]["probability"] is not None:
+    if any(row["probability"] is not None for row in first):
         columns += ["P(true)", "90% interval"]
         for shown, row in zip(rows, first, strict=True):
-            shown.append(percent(row["probability"]))
-            shown.append(f"{percent(row['low'])} to {percent(row['high'])}")
+            told = row["probability"] is not None
+            shown.append(percent(row["probability"]) if told else "not told")
+            shown.append(f"{percent(row['low'])} to {percent(row['high'])}" if told else "")
     table(title, columns, rows)
     typer.echo("")
 

@@ -124,6 +124,12 @@ def test_factors_are_bounded_and_finite(rows: list[tuple[float, int, int]], fall
     assert ((changed >= 0) & (changed <= 1)).all()
 
 
+def test_facts_that_are_wrong_for_certain_are_told_apart_by_a_column() -> None:
+    changed = apply_ratio(np.zeros(3), np.array([0.1, 1.0, 10.0]))
+    assert (np.diff(changed) < 0).all()
+    assert changed.max() < 1e-4
+
+
 def test_numbers_are_cut_into_parts_of_equal_size() -> None:
     group = numeric_groups(np.random.default_rng(0).normal(size=1000))
     assert np.bincount(group).tolist() == [100] * PARTS

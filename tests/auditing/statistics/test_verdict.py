@@ -11,12 +11,18 @@ from npugraph.auditing.statistics.evidence import fit_truth_model
 from npugraph.auditing.statistics.low_end import LowEnd
 from npugraph.auditing.statistics.self_test import CleanTest, SelfTest, run_self_test
 from npugraph.auditing.statistics.verdict import (
+    ANSWERS,
+    BY_COLUMNS,
     CANNOT_JUDGE,
+    LISTED,
     ORDER,
     RELIABLE,
+    SOURCE,
+    Verdict,
     count_interval,
     judge_relations,
     judge_trust,
+    not_taken_yet,
 )
 from npugraph.calibration.class_priors import Interval
 from verdict_samples import FAMILIES, made
@@ -69,6 +75,31 @@ def test_nothing_is_promised_where_errors_come_many_per_entity() -> None:
     assert "many per entity" in verdict.why
     # Answers tell all the same.
     assert judge_trust(test, model, promise, clustered=True, answered=True).level == RELIABLE
+
+
+def test_columns_alone_make_no_promise() -> None:
+    collected, _, pools, planted = made(0.05)
+    model = fit_truth_model(collected, pools)
+    test = run_self_test(model, collected, pools, planted, FAMILIES)
+    promise = Interval(90.0, 80.0, 100.0)
+    assert judge_trust(test, model, promise).level == RELIABLE
+    verdict = judge_trust(test, model, promise, by_columns=True)
+    assert (verdict.level, verdict.why) == (ORDER, BY_COLUMNS)
+    # A doubt of its own comes first, and answers tell all the same.
+    wide = judge_trust(test, model, Interval(60.0, 35.0, 100.0), by_columns=True)
+    assert "cannot be told" in wide.why
+    assert judge_trust(test, model, promise, by_columns=True, answered=True).level == RELIABLE
+
+
+def test_nothing_is_advised_that_was_done() -> None:
+    verdict = Verdict(ORDER, "Why.", (ANSWERS, SOURCE))
+    assert not_taken_yet(verdict, columns=False, lacking="") == verdict
+    assert not_taken_yet(verdict, columns=True, lacking="").helps == (ANSWERS,)
+    said = not_taken_yet(verdict, columns=False, lacking="Four are too few.")
+    assert (said.level, said.why) == (ORDER, "Why. Four are too few.")
+    assert said.helps == (LISTED, SOURCE)
+    sure = Verdict(RELIABLE, "All is well.")
+    assert not_taken_yet(sure, columns=True, lacking="Four are too few.") == sure
 
 
 def test_a_clean_part_that_is_called_right_is_told_with_the_promise() -> None:

@@ -32,6 +32,8 @@ from npugraph.arrays import Floats, Ints, probabilities, same_length
 PARTS = 10
 # No column changes the odds by more than this factor, all of them together.
 LIMIT = 20.0
+# No probability is taken to be smaller.
+FLOOR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,7 @@ def column_ratio(
         share = share + effect
         ends = (float(means.min()), float(means.max())) if len(means) else (0.0, 0.0)
         effects[name] = ColumnEffect(len(means), spread, *ends)
-    floor = 1e-6
-    before, after = (np.clip(part, floor, 1 - floor) for part in (base, share))
+    before, after = (np.clip(part, FLOOR, 1 - FLOOR) for part in (base, share))
     ratio = after / (1 - after) * (1 - before) / before
     return np.clip(ratio, 1 / LIMIT, LIMIT), effects
 
@@ -90,9 +91,13 @@ def column_ratio(
 def apply_ratio(true: NDArray[np.floating], ratio: Floats) -> Floats:
     """Return probabilities of being true [n] whose odds of being wrong change by a factor [n].
 
+    A fact that is wrong for certain by all else is taken to be nearly so: columns tell such facts
+    apart, too.
+
     >>> apply_ratio(np.array([0.5, 1.0]), np.array([3.0, 3.0])).tolist()
     [0.25, 1.0]
     """
+    true = np.maximum(true, FLOOR)
     changed: Floats = true / (true + (1 - true) * ratio)
     return changed
 

@@ -9,7 +9,7 @@ Pure functions on arrays. Nothing here knows a graph or a system.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -76,6 +76,7 @@ def judge_trust(
     answered: bool = False,
     refuted: bool = False,
     clustered: bool = False,
+    by_columns: bool = False,
     thresholds: Thresholds = TUNED,
 ) -> Verdict:
     """Return the verdict on the suspects.
@@ -87,6 +88,7 @@ def judge_trust(
         answered: whether people's answers carry the probabilities.
         refuted: whether they speak against them.
         clustered: whether errors seem to come many per entity.
+        by_columns: whether no count could be promised without the columns of the user.
         thresholds: what was tuned.
     """
     if refuted:
@@ -111,6 +113,7 @@ def judge_trust(
         )
         return Verdict(CANNOT_JUDGE, why, (ANSWERS, MORE, SOURCE))
     why = CLUSTERED if clustered else _doubt(test, model, promise, thresholds)
+    why = why or (BY_COLUMNS if by_columns else "")
     if why:
         return Verdict(ORDER, why, (ANSWERS, SOURCE))
     why = (
@@ -132,9 +135,40 @@ CLUSTERED = (
     "Errors seem to come many per entity: all facts of some entities are far more suspicious than "
     "others, and how many of these are wrong cannot be told."
 )
+BY_COLUMNS = (
+    "Without the columns that you named no count could be promised. What they add changes the "
+    "order; facts that the audit plants have no such columns, so it is tested by nothing."
+)
 ANSWERS = "Review some facts drawn at random and give the answers: --answers FILE, 20 or more."
 MORE = "More facts per entity: each fact is judged by the others of its two ends."
 SOURCE = "A column that says where a fact comes from: --source COLUMN, or --evidence COLUMN."
+
+
+LISTED = "Judge more of the suspects, too: npugraph review DIR, or --answers FILE."
+
+
+# On a single relation of a graph whose verdict is better.
+OF_RELATION = Verdict(
+    ORDER, "Facts of this relation are not told from wrong ones well enough for probabilities."
+)
+
+
+def not_taken_yet(verdict: Verdict, *, columns: bool, lacking: str) -> Verdict:
+    """Return a verdict that advises nothing that was done already.
+
+    Args:
+        verdict: the verdict.
+        columns: whether columns of the user are heeded.
+        lacking: which answers there are too few of, as a sentence; empty where none were given,
+            or nothing is lacking.
+    """
+    if verdict.reliable:
+        return verdict
+    helps = [one for one in verdict.helps if not (columns and one == SOURCE)]
+    if not lacking:
+        return replace(verdict, helps=tuple(helps))
+    helps = [LISTED if one == ANSWERS else one for one in helps]
+    return replace(verdict, why=f"{verdict.why} {lacking}", helps=tuple(helps))
 
 
 def _doubt(test: SelfTest, model: TruthModel, promise: Interval, thresholds: Thresholds) -> str:
