@@ -126,13 +126,12 @@ def estimated_health(found: Findings) -> Health:
     rows = []
     for number in np.unique(relation[about]):
         mine = about & (relation == number)
-        value, low, high = (
-            float(1 - getattr(found.collected, name)[mine].mean())
-            for name in ("probability", "high", "low")
-        )
         judged = found.relation_verdicts.get(int(number), found.verdict.level)
         enough = mine.sum() >= found.settings.thresholds.rare_facts and judged == RELIABLE
-        estimate = Estimate(value, low, high) if enough else None
+        # No interval: that of all facts allows for errors that look like true ones, and nobody
+        # knows which relations these are in.
+        value = float(1 - found.collected.probability[mine].mean())
+        estimate = Estimate(value) if enough else None
         rows.append(RelationHealth(labels.label(int(number)), int(mine.sum()), estimate))
     missing = None
     if found.missing_share is not None and found.missing_verdict.reliable:
