@@ -93,6 +93,11 @@ def read_answers(source: Any) -> AnswerRows:
         how = row["drawn"].lower()
         drawn.append(how and _one_of(how, dict(zip(DRAWN, DRAWN, strict=True)), place, "drawn"))
         chance.append(_chance(row["chance"], place))
+    if not said and not unanswered and isinstance(source, str | os.PathLike):
+        raise DataError(
+            f"{source}: the file holds no answers, only a header. Add a row for each fact that was "
+            "judged, or leave the file out."
+        )
     columns = zip(*facts, strict=True) if facts else ((), (), ())
     table = pa.table(
         {name: pa.array(column, pa.string()) for name, column in zip(FACT, columns, strict=True)}
