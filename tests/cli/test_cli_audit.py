@@ -350,8 +350,28 @@ def test_a_protected_fact_of_unknown_names_is_refused(facts: Path, tmp_path: Pat
     said = refusal("audit", facts, "--out", tmp_path / "out", "--protect", protect, *SMALL)
     assert said.startswith(f"--protect {protect}: No entity is called 'persn 002' in this graph.")
     said = refusal("audit", facts, "--out", tmp_path / "out", "--protect", tmp_path / "gone.tsv")
-    assert str(tmp_path / "gone.tsv") in said
+    assert said.startswith(f"--protect {tmp_path / 'gone.tsv'}: no such file")
+    protect.write_text("", encoding="utf-8")
+    said = refusal("audit", facts, "--out", tmp_path / "out", "--protect", protect)
+    assert said.startswith(f"--protect {protect}: the file is empty; ")
     assert not (tmp_path / "out").exists()
+
+
+def test_columns_of_evidence_may_stand_with_commas_between() -> None:
+    for words in (("--evidence", "llm,src"), ("--evidence", "llm", "--evidence", "src")):
+        shown = npugraph("audit", *words, "--show-settings", "--json").stdout
+        assert json.loads(shown)["settings"]["evidence"] == ["llm", "src"]
+
+
+def test_a_graph_that_is_not_there_is_answered_with_the_nearest_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_facts.tsv").write_text("a\tr\tb\n", encoding="utf-8")
+    said = refusal("audit", "my_fact.tsv", "--out", "x")
+    assert said.endswith("nor a known graph. Did you mean 'my_facts.tsv'?")
+    said = refusal("audit", "zzz.tsv", "--out", "x")
+    assert said.endswith("nor a known graph; 'npugraph datasets list' shows the known ones.")
 
 
 def test_a_small_graph_is_refused(tmp_path: Path) -> None:

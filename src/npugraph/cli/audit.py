@@ -117,7 +117,7 @@ def audit(
         "budget": budget,
         "target_precision": target_precision,
         "missing": missing,
-        "evidence": None if evidence is None else tuple(evidence),
+        "evidence": None if evidence is None else ",".join(evidence),
         "source": source,
         "beta": beta,
         "alpha": alpha,
@@ -281,7 +281,11 @@ def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
     from npugraph.errors import DataError
 
     try:
-        facts = graph.encode(read_table(path, ReadOptions())[0])
+        table = read_table(path, ReadOptions())[0]
+    except DataError as error:  # it names the file
+        raise DataError(f"--protect {error}") from None
+    try:
+        facts = graph.encode(table)
     except DataError as error:
         raise DataError(f"--protect {path}: {error}") from None
     absent = int((~graph.index().contains(facts)).sum())

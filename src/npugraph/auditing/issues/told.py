@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from npugraph.data.io import TEXT, split_suffixes
 from npugraph.data.io.diagnose import records
-from npugraph.errors import DataError, nearest
+from npugraph.errors import DataError, nearest, no_such_file
 from npugraph.names import shorten
 
 HEADER = ("entity", "type")
@@ -77,7 +77,7 @@ class Told:
         """Read the files; types may be an Arrow table."""
         in_file = types is not None and not isinstance(types, pa.Table)
         if shapes is not None and not Path(shapes).is_file():
-            raise DataError(f"{shapes}: no such file.")
+            raise no_such_file(shapes)
         return cls(
             read_types(types) if in_file else types,
             Path(types) if in_file else None,
@@ -110,7 +110,7 @@ def read_types(path: str | os.PathLike[str]) -> pa.Table:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such file.")
+        raise no_such_file(path)
     suffix, compression = split_suffixes(path)
     if suffix not in (*TEXT, ".parquet"):
         raise DataError(f"{path}: a file of types is .tsv, .csv, .txt or .parquet.")
@@ -192,7 +192,10 @@ def _syntax(path: Path, message: str) -> str:
     place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     where = f", line {place[1]}" if place and place[1] else ""
     words = message[: place.start()] if place else message
-    return f"{path}{where}: this is no TOML ({words[:1].lower()}{words[1:].rstrip('.')})."
+    return (
+        f"{path}{where}: this is no TOML ({words[:1].lower()}{words[1:].rstrip('.')}); write a "
+        f"line [{TABLE}.NAME] for each relation, and below it lines such as: one_tail = true."
+    )
 
 
 def _relation(path: Path, lines: _Lines, name: str, table: Mapping[str, Any]) -> RelationRules:
