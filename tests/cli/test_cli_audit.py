@@ -330,6 +330,7 @@ def test_the_demo_says_how_many_planted_facts_were_found(
         (("--out", "x", "--set", "epochs=few"), "epochs='few' is not a whole number."),
         (("--out", "x", "--set", "compared=0"), "compared=0 is too small; the least is 2."),
         (("--out", "x", "--set", "epochs"), "'epochs' is not of the form name=value."),
+        (("--out", "x", "--views", "roles"), "take one of embedding and path, too."),
         (("--out", "x", "--beta", "1.5"), "beta=1.5 must lie between 0 and 1"),
         (("--out", "x", "no-such-file.tsv"), "neither a file, nor a folder, nor a known graph"),
         (("--out", __file__), "is a file; give a folder."),
