@@ -60,7 +60,7 @@ def test_help() -> None:
 
 def test_what_is_said(audited: tuple[Path, Result]) -> None:
     out, done = audited
-    assert "1 of the 2 facts to protect are not in the graph" in done.stderr
+    assert "1 of the 2 facts to protect is not in the graph" in done.stderr
     assert "plan: 198 facts, judged by entity vectors (embedding), counts of roles" in done.stderr
     assert "note: 4 repeated facts." in done.stderr
     assert done.stdout.startswith("Verdict: order. Only 9 facts could be planted")
@@ -403,7 +403,7 @@ def test_answers_are_used_and_told(facts: Path, tmp_path: Path) -> None:
     answers.write_text("\n".join(lines_of) + "\n", encoding="utf-8")
     done = npugraph("audit", facts, "--out", out, "--answers", answers, *SMALL)
     assert "note: The probabilities were recalibrated by 31 answers." in done.stdout
-    assert "1 answers are about facts that are not stored, the first about (nobody" in done.stdout
+    assert "1 answer is about what is not stored, the first about (nobody" in done.stdout
     assert "About 3.2% of the 198 facts are wrong (90% interval 0.5% to" in done.stdout
     figures = json.loads((out / "audit.json").read_text(encoding="utf-8"))
     assert figures["wrong_share_from"] == "answers"
