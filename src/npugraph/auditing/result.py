@@ -30,6 +30,7 @@ from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.review_lists import find_missing_facts
 from npugraph.auditing.statistics.self_test import SelfTest
 from npugraph.auditing.statistics.verdict import (
+    CANNOT_JUDGE,
     Level,
     Verdict,
     count_interval,
@@ -133,6 +134,8 @@ class Findings:
     @cached_property
     def missing_verdict(self) -> Verdict:
         """What may be said of the missing facts."""
+        if self.settings.missing == 0:
+            return Verdict(CANNOT_JUDGE, "No missing facts were asked for.")
         return judge_proposed(self.missing_share, self.settings.thresholds)
 
     @cached_property
