@@ -16,8 +16,10 @@ from npugraph.auditing.earlier import write_history
 from npugraph.auditing.figures import summary
 from npugraph.auditing.page import report_data, sentences
 from npugraph.auditing.result import FACT, Findings
+from npugraph.auditing.since import touches
 from npugraph.data.io import write_table, write_text
 from npugraph.errors import writing
+from npugraph.names import counted
 from npugraph.report import Evidence, write_report
 from npugraph.version import __version__
 
@@ -67,6 +69,7 @@ def write_audit(
     cleaned = write_cleaned(found, folder)
     write_report(report_data(found, planted), folder / "report.html")
     result = {**summary(found), "cleaned": cleaned.name}
+    result["notes"] += cut_missing(found)
     record = {
         "npugraph": __version__,
         **result,
@@ -77,6 +80,24 @@ def write_audit(
     }
     write_text(folder / "audit.json", json.dumps(record, indent=2) + "\n")
     return result
+
+
+def cut_missing(found: Findings) -> list[str]:
+    """Return a sentence where missing.tsv ends although further facts should be true."""
+    asked, listed = found.settings, len(found.missing_rows)
+    if asked.missing is not None or not found.missing_verdict.reliable:
+        return []
+    likely = found.proposed.probability >= asked.thresholds.least_missing
+    if found.since is not None:
+        likely &= touches(found.proposed.facts, found.crossfit.folds.graph, found.since)
+    more = int(likely.sum()) - listed
+    if more <= 0:
+        return []
+    return [
+        f"missing.tsv was cut after {counted(listed, 'fact')}: "
+        f"{counted(more, 'more fact has', 'more facts have')} a probability of at least "
+        f"{asked.thresholds.least_missing:.0%}. Ask for more with --missing N."
+    ]
 
 
 def _names(found: Findings) -> pa.Table:
