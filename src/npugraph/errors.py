@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -76,6 +77,37 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise cannot_write(path, error) from None
+
+
+# Files of a folder among which the nearest name is looked for.
+_MOST_FILES = 10_000
+
+
+def no_such_file(path: str | os.PathLike[str]) -> DataError:
+    """Return the sentence about a file that is not there, with what may be meant.
+
+    >>> str(no_such_file("nowhere/facts.tsv"))
+    'nowhere/facts.tsv: no such file, for there is no folder nowhere.'
+    """
+    path = Path(path)
+    if path.is_dir():
+        return DataError(f"{path}: no such file; it is a folder, so name a file in it.")
+    if not path.parent.is_dir():
+        return DataError(f"{path}: no such file, for there is no folder {path.parent}.")
+    hint = nearest_file(path)
+    return DataError(f"{path}: no such file{f'.{hint}' if hint else '; check its name.'}")
+
+
+def nearest_file(path: str | os.PathLike[str]) -> str:
+    """Return a hint such as `` Did you mean 'facts.tsv'?`` about a file that is not there."""
+    path = Path(path)
+    stem = path.name.split(".")[0]
+    try:
+        names = [file.name for file in itertools.islice(path.parent.iterdir(), _MOST_FILES)]
+    except OSError:
+        return ""
+    # The same ending alone makes no two names alike.
+    return nearest(path.name, [name for name in names if nearest(stem, [name.split(".")[0]])])
 
 
 def nearest(name: str, names: list[str] | tuple[str, ...]) -> str:

@@ -178,6 +178,15 @@ def visible(text: str) -> str:
     return text.translate(_UNSEEN).encode("utf-8", "replace").decode()
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Write a number with its noun; ``many`` is ``one`` with an s where it is not given.
+
+    >>> counted(1, "fact"), counted(1234, "fact"), counted(0, "fact is", "facts are")
+    ('1 fact', '1,234 facts', '0 facts are')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def percent(share: float, exact: bool = False) -> str:
     """Write a share in [0, 1].
 

@@ -95,8 +95,8 @@ def test_facts_labelled_right_are_never_suspected(found: Audit) -> None:
 
 def test_labels_are_told(found: Audit) -> None:
     said = " ".join(notes(found))
-    assert f"{len(WRONG)} facts are known to be wrong, by their label or an answer" in said
-    assert f"{RIGHT} facts are known to be right, by their label or an answer" in said
+    assert f"{len(WRONG)} facts are known to be wrong, by a label or an answer" in said
+    assert f"{RIGHT} facts are known to be right, by a label or an answer" in said
     assert set(notes(found)) <= set(report_data(found).warnings)
     graph = graph_of(people(12))
     every = dataclasses.replace(graph, label=torch.ones(len(graph), dtype=torch.int8))

@@ -394,6 +394,8 @@ def test_no_missing_facts_are_wanted() -> None:
     found = audit(graph_of(people(12)), dataclasses.replace(QUICK, missing=0))
     assert len(found.missing) == len(found.proposed.facts) == 0
     assert len(found.posterior) == len(found.graph)
+    verdict = found.missing_verdict
+    assert (verdict.level, verdict.why) == ("cannot judge", "No missing facts were asked for.")
 
 
 # Evidence

@@ -17,6 +17,7 @@ import torch
 
 from audit_samples import called_reliable, rows
 from npugraph.auditing import Audit, Thresholds, write_audit
+from npugraph.auditing.page import notes
 from npugraph.auditing.result import CORRECTED
 from npugraph.data.io import read_graph
 from npugraph.data.sources import load_graph
@@ -183,6 +184,27 @@ def test_the_record_holds_figures_and_settings(folder: Path, cleaned: Audit) -> 
     assert record["quarantined"] == len(cleaned.quarantine_rows)
     for what in ("expected_wrong", "expected_true"):
         assert record[f"{what}_low"] <= record[what] <= record[f"{what}_high"]
+
+
+def test_a_list_of_missing_facts_that_was_cut_is_told(done: Audit, tmp_path: Path) -> None:
+    count = len(done.proposed.facts)
+    for most, more in ((3, count - 3), (count - 1, 1), (count, 0)):
+        thresholds = Thresholds(most_missing=most, least_missing=0.0)
+        settings = dataclasses.replace(done.settings, missing=None, thresholds=thresholds)
+        found = called_reliable(dataclasses.replace(done, settings=settings))
+        assert len(found.missing) == most
+        said = [note for note in notes(found) if "missing.tsv" in note]
+        what = "1 more fact has" if more == 1 else f"{more:,} more facts have"
+        assert said == [
+            f"missing.tsv was cut after {most:,} facts: {what} a probability of at least 0%. "
+            "Ask for more with --missing N."
+        ] * bool(more)
+    told = dataclasses.replace(settings, thresholds=Thresholds(most_missing=2, least_missing=0.0))
+    found = called_reliable(dataclasses.replace(done, settings=told))
+    assert write_audit(found, tmp_path)["notes"][-1].startswith("missing.tsv was cut after 2 facts")
+    asked = dataclasses.replace(told, missing=2)
+    found = called_reliable(dataclasses.replace(done, settings=asked))
+    assert not any("missing.tsv" in note for note in notes(found))
 
 
 def test_the_report_shows_the_suspects(folder: Path, cleaned: Audit) -> None:

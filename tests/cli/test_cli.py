@@ -225,6 +225,10 @@ ERRORS = {
     "no run": (["evaluate", "nowhere"], "not a run folder"),
     "bad rate": (["perturb", "--rate", "1.5", "--out", "x"], "between 0 and 1"),
     "bad noise": (["perturb", "--noise", "loud", "--out", "x"], "one-sided"),
+    "share for caged": (
+        ["perturb", "--noise", "caged", "--added-share", "0.5", "--out", "x"],
+        "--added-share 0.5 means nothing with --noise caged",
+    ),
     "unknown option": (["fit", "--outt", "x"], "--out"),
     "unknown dataset": (["datasets", "show", "wn19"], "wn18"),
 }

@@ -60,7 +60,7 @@ def test_help() -> None:
 
 def test_what_is_said(audited: tuple[Path, Result]) -> None:
     out, done = audited
-    assert "1 of the 2 facts to protect are not in the graph" in done.stderr
+    assert "1 of the 2 facts to protect is not in the graph" in done.stderr
     assert "plan: 198 facts, judged by entity vectors (embedding), counts of roles" in done.stderr
     assert "note: 4 repeated facts." in done.stderr
     assert done.stdout.startswith("Verdict: order. Only 9 facts could be planted")
@@ -330,6 +330,7 @@ def test_the_demo_says_how_many_planted_facts_were_found(
         (("--out", "x", "--set", "epochs=few"), "epochs='few' is not a whole number."),
         (("--out", "x", "--set", "compared=0"), "compared=0 is too small; the least is 2."),
         (("--out", "x", "--set", "epochs"), "'epochs' is not of the form name=value."),
+        (("--out", "x", "--views", "roles"), "take one of embedding and path, too."),
         (("--out", "x", "--beta", "1.5"), "beta=1.5 must lie between 0 and 1"),
         (("--out", "x", "no-such-file.tsv"), "neither a file, nor a folder, nor a known graph"),
         (("--out", __file__), "is a file; give a folder."),
@@ -350,8 +351,28 @@ def test_a_protected_fact_of_unknown_names_is_refused(facts: Path, tmp_path: Pat
     said = refusal("audit", facts, "--out", tmp_path / "out", "--protect", protect, *SMALL)
     assert said.startswith(f"--protect {protect}: No entity is called 'persn 002' in this graph.")
     said = refusal("audit", facts, "--out", tmp_path / "out", "--protect", tmp_path / "gone.tsv")
-    assert str(tmp_path / "gone.tsv") in said
+    assert said.startswith(f"--protect {tmp_path / 'gone.tsv'}: no such file")
+    protect.write_text("", encoding="utf-8")
+    said = refusal("audit", facts, "--out", tmp_path / "out", "--protect", protect)
+    assert said.startswith(f"--protect {protect}: the file is empty; ")
     assert not (tmp_path / "out").exists()
+
+
+def test_columns_of_evidence_may_stand_with_commas_between() -> None:
+    for words in (("--evidence", "llm,src"), ("--evidence", "llm", "--evidence", "src")):
+        shown = npugraph("audit", *words, "--show-settings", "--json").stdout
+        assert json.loads(shown)["settings"]["evidence"] == ["llm", "src"]
+
+
+def test_a_graph_that_is_not_there_is_answered_with_the_nearest_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_facts.tsv").write_text("a\tr\tb\n", encoding="utf-8")
+    said = refusal("audit", "my_fact.tsv", "--out", "x")
+    assert said.endswith("nor a known graph. Did you mean 'my_facts.tsv'?")
+    said = refusal("audit", "zzz.tsv", "--out", "x")
+    assert said.endswith("nor a known graph; 'npugraph datasets list' shows the known ones.")
 
 
 def test_a_small_graph_is_refused(tmp_path: Path) -> None:
@@ -382,7 +403,7 @@ def test_answers_are_used_and_told(facts: Path, tmp_path: Path) -> None:
     answers.write_text("\n".join(lines_of) + "\n", encoding="utf-8")
     done = npugraph("audit", facts, "--out", out, "--answers", answers, *SMALL)
     assert "note: The probabilities were recalibrated by 31 answers." in done.stdout
-    assert "1 answers are about facts that are not stored, the first about (nobody" in done.stdout
+    assert "1 answer is about what is not stored, the first about (nobody" in done.stdout
     assert "About 3.2% of the 198 facts are wrong (90% interval 0.5% to" in done.stdout
     figures = json.loads((out / "audit.json").read_text(encoding="utf-8"))
     assert figures["wrong_share_from"] == "answers"

@@ -108,3 +108,36 @@ def test_types_that_cannot_be_read(tmp_path: Path) -> None:
     assert str(done.exception) == f"{types}, line 2: an entity and a type are needed."
     with pytest.raises(DataError, match="no such file"):
         raise CliRunner().invoke(app, ["check", "--types", str(tmp_path / "no.tsv")]).exception
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ": the file holds no types; give a row with an entity and its type for each."),
+        ("entity\ttype\n", ": the file holds no types; give a row with an entity and its type "),
+        (
+            "entitiy\ttype\nCountry Aa\tstate\n",
+            ", line 1: the columns are called entity and type, in this order, not 'entitiy' and "
+            "'type'; if this line is no header, put one above it.",
+        ),
+        ("Type\tEntity\nstate\tCountry Aa\n", ", line 1: the columns are called entity and type"),
+        (
+            "Cuontry Aa\tstate\n",
+            ": none of the entities is in this graph, the first being 'Cuontry Aa'; write names as "
+            "the graph does. Did you mean 'Country Aa'?",
+        ),
+    ],
+)
+def test_types_that_say_nothing_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    types = tmp_path / "types.tsv"
+    types.write_text(text)
+    done = CliRunner().invoke(app, ["check", str(write_facts(tmp_path)), "--types", str(types)])
+    assert isinstance(done.exception, DataError)
+    assert str(done.exception).startswith(f"{types}{said}")
+
+
+def test_a_type_that_is_called_entity_is_no_header(tmp_path: Path) -> None:
+    types = tmp_path / "types.tsv"
+    types.write_text("Country Aa\tentity\n")
+    done = CliRunner().invoke(app, ["check", str(write_facts(tmp_path)), "--types", str(types)])
+    assert done.exit_code == 0, done.output

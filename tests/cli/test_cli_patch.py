@@ -128,8 +128,8 @@ def test_what_must_not_be_done_is_one_sentence_and_writes_nothing(folder: Path) 
         (("apply", "p.json", "new.csv"), "new.csv: the patch is applied already"),
         (("revert", "p.json", "facts.csv"), "facts.csv: the patch is not applied"),
         (("revert", "p.json", "other.csv"), "other.csv is not the file that the patch makes"),
-        (("apply", "p.json", "gone.csv"), "gone.csv: no such file."),
-        (("apply", "gone.json", "facts.csv"), "gone.json: no such file."),
+        (("apply", "p.json", "gone.csv"), "gone.csv: no such file; check its name."),
+        (("apply", "gone.json", "facts.csv"), "gone.json: no such file; check its name."),
         (("apply", "other.csv", "facts.csv"), "other.csv: not a readable patch"),
         (("apply", "audit/audit.json", "facts.csv"), "not a patch of this version"),
     ):

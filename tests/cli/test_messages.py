@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from npugraph.cli import app
+from npugraph.cli.audit import _lines as found_lines
 from npugraph.cli.common import ProgressLines, bar, show_messages
 
 FAST = ("--set", "d=8", "--set", "epochs=4", "--set", "validate_every=2", "--set", "device=cpu")
@@ -69,6 +70,32 @@ def test_quiet_says_nothing_but_notes(tmp_path: Path) -> None:
     facts.write_text("".join(f"a{i % 9}\tr\tb{i % 5}\n" for i in range(60)), encoding="utf-8")
     done = call("--quiet", "fit", facts, "--out", tmp_path / "own", *FAST, "--json")
     assert done.stderr == "note: 15 repeated facts.\n"
+
+
+def test_one_of_something_is_not_several(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("a\tr\tb\na\tr\tb\nc\tr\tc\n", encoding="utf-8")
+    said = call("check", facts, "--out", tmp_path / "issues.tsv").stderr.splitlines()
+    assert said[0] == "facts: 3 entities, 1 relation, 3 facts."
+    assert "note: 1 repeated fact." in said
+    assert "note: 1 fact from an entity to itself." in said
+    assert said[-1] == f"1 issue is in {tmp_path / 'issues.tsv'}."
+
+
+def test_an_audit_counts_one_of_everything() -> None:
+    figures = ("wrong_share", "missing_share", "expected_wrong", "expected_true")
+    counts = {"suspects": 1, "missing": 1, "quarantined": 1, "issues": {"repeat": 1}}
+    result = {**dict.fromkeys(figures), **counts, "cleaned": "cleaned.tsv"}
+    result |= {f"{name}_{end}": None for name in figures for end in ("low", "high")}
+    result["corrections"] = {"new": 1, "stored": 0}
+    assert list(found_lines(result)) == [
+        "suspects.tsv: 1 fact to review; how many of them are wrong cannot be told.",
+        "1 of them has a correction: 1 another fact to put there, 0 a fact that is stored already.",
+        "missing.tsv: 1 fact that is not stored; how many of them are true cannot be told.",
+        "issues.tsv: 1 issue, found without a model.",
+        "quarantine.tsv: the 1 fact that cleaned.tsv leaves out; npugraph apply and revert take "
+        "patch.json.",
+    ]
 
 
 def test_verbose_says_every_epoch_with_the_time(tmp_path: Path) -> None:

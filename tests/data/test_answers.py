@@ -60,7 +60,8 @@ def test_tables_and_parquet(tmp_path: Path) -> None:
         (HEADER + "a\tr\tb\t1\trandom\t2\n", "line 2: the chance '2' must be a number above 0"),
         (HEADER + "a\t\tb\t1\n", "line 2: an empty relation"),
         (HEADER + "a\tr\tb\t1\trandom\t\tx\n", "line 2: 7 columns where the header has 6"),
-        ("", "the file is empty"),
+        ("", "the file is empty; answers have a header with head, relation, tail, answer"),
+        (HEADER, r"the file holds no answers, only a header; add a row .*, or leave the file out"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -17,7 +17,7 @@ from npugraph.calibration.class_priors import Interval
 from npugraph.data.answers import AnswerRows, read_answers
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph, TripleIndex
-from npugraph.names import shorten
+from npugraph.names import counted, shorten
 
 RIGHT, WRONG, UNSURE = 1, 0, -1
 ORIGIN = {"random": RANDOM, "chosen": CHOSEN, "": UNKNOWN}
@@ -219,13 +219,13 @@ def _known(answers: Answers) -> list[str]:
     said = []
     if len(answers.wrong):
         said.append(
-            f"{len(answers.wrong):,} facts are known to be wrong, by their label or an answer. No "
-            "system was trained on them; quarantine.tsv holds them."
+            f"{counted(len(answers.wrong), 'fact is', 'facts are')} known to be wrong, by a label "
+            "or an answer. No system was trained on such facts; quarantine.tsv holds them."
         )
     if len(answers.right):
         said.append(
-            f"{len(answers.right):,} facts are known to be right, by their label or an answer. "
-            "They are never suspected."
+            f"{counted(len(answers.right), 'fact is', 'facts are')} known to be right, by a label "
+            "or an answer. Such facts are never suspected."
         )
     return said
 
@@ -235,19 +235,21 @@ def _left_out(answers: Answers) -> list[str]:
     unsure, both = int((answers.said == UNSURE).sum()), len(answers.both)
     if both:
         said.append(
-            f"{both:,} facts are called right in one place and wrong in another. They are judged "
-            "as if nobody had said anything."
+            f"{counted(both, 'fact is', 'facts are')} called right in one place and wrong in "
+            "another. Such facts are judged as if nobody had said anything."
         )
     if unsure > both:
-        said.append(f"On {unsure - both:,} facts the answers are unsure; these change nothing.")
+        said.append(
+            f"On {counted(unsure - both, 'fact')} the answers are unsure; these change nothing."
+        )
     if answers.absent:
         said.append(
-            f"{answers.absent:,} answers are about facts that are not stored, the first about "
-            f"{answers.first_absent}. Facts called wrong are not proposed as missing; beyond that "
-            "these answers change nothing."
+            f"{counted(answers.absent, 'answer is', 'answers are')} about what is not stored, the "
+            f"first about {answers.first_absent}. Facts called wrong are not proposed as missing; "
+            "beyond that these answers change nothing."
         )
     if answers.open:
-        said.append(f"{answers.open:,} rows of the answers have no answer yet.")
+        said.append(f"There is no answer yet in {counted(answers.open, 'row')} of the answers.")
     return said
 
 
@@ -257,7 +259,8 @@ def _taught(answers: Answers, learned: Learned) -> list[str]:
         return []
     if not learned.used:
         return [
-            f"{sure:,} answers are too few to change probabilities; {LEAST_ANSWERS} are needed."
+            f"{counted(sure, 'answer is', 'answers are')} too few to change probabilities; "
+            f"{LEAST_ANSWERS} are needed."
         ]
     said = [f"The probabilities were recalibrated by {learned.used:,} answers."]
     if learned.share is not None:

@@ -22,6 +22,7 @@ from npugraph.auditing.views.parts import suited_parts
 from npugraph.auditing.views.path import PathView
 from npugraph.auditing.views.roles import RolesView
 from npugraph.graph import KnowledgeGraph
+from npugraph.names import counted
 from npugraph.rules.mining import MAX_PATHS
 from npugraph.settings import TrainSettings
 from npugraph.training.loop import choose_device
@@ -86,11 +87,10 @@ class Cost:
         about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
         memory = f"{self.memory / 2**20:,.0f} MiB of memory"
         if self.workers:
-            workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-            memory = f"{workers} with one thread and {memory} each"
+            memory = f"{counted(self.workers, 'worker')} with one thread and {memory} each"
         return (
-            f"plan: {self.facts:,} facts, judged by {self._in_words()}; {self.systems} trainings, "
-            f"{memory}{about}."
+            f"plan: {self.facts:,} facts, judged by {self._in_words()}; "
+            f"{counted(self.systems, 'training')}, {memory}{about}."
         )
 
     def _in_words(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -24,6 +26,8 @@ from npugraph.graph import KnowledgeGraph, TripleIndex
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
+# What is told only where it holds.
+PROMISED = ("probability", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,23 @@ class Judgement:
         figures = (self.probability, self.low, self.high)
         changed = (apply_ratio(values, ratio) for values in figures)
         return Judgement(self.facts, self.fold, self.score - np.log(ratio), *changed)
+
+    def figures(self) -> dict[str, NDArray[Any]]:
+        """Return the columns that it adds to its facts; folds are counted from 1."""
+        return {
+            "probability": self.probability,
+            "low": self.low,
+            "high": self.high,
+            "score": self.score,
+            "fold": self.fold + 1,
+        }
+
+    def columns(self, told: Bools) -> dict[str, pa.Array]:
+        """Return these columns for a table; probabilities that are not told [n] are empty."""
+        return {
+            name: pa.array(values, mask=~told if name in PROMISED else None)
+            for name, values in self.figures().items()
+        }
 
     def first(self, count: int) -> Judgement:
         """Return the first facts."""

@@ -15,7 +15,6 @@ from npugraph.auditing.pools import fold_pool, further_answers
 from npugraph.auditing.settings import Stage
 from npugraph.auditing.views import Ranking, View
 from npugraph.data.corrupt import Noise
-from npugraph.errors import SettingsError
 from npugraph.model import Model
 from npugraph.seeds import generator
 
@@ -90,10 +89,8 @@ def judged_as(known_wrong: Tensor, count: int) -> Tensor:
 
 def ranking_view(views: tuple[View, ...]) -> Ranking:
     """Return the first view that can rank entities."""
-    for view in views:
-        if isinstance(view, Ranking):
-            return view
-    raise SettingsError("None of the views can rank entities; take one of embedding and path, too.")
+    # The settings have refused views without one.
+    return next(view for view in views if isinstance(view, Ranking))
 
 
 def judge_fold(material: Material, fold: int) -> Part:

@@ -21,6 +21,7 @@ from npugraph.auditing.statistics.verdict import RELIABLE
 from npugraph.explaining import Alternative, CollectionModel, Explanation
 from npugraph.graph import TripleIndex
 from npugraph.metrics import reliability_curve
+from npugraph.names import counted
 from npugraph.report import (
     INTERVAL,
     Assessment,
@@ -201,7 +202,7 @@ def _tested_reliability(found: Findings) -> Reliability:
 
 
 def notes(found: Findings) -> tuple[str, ...]:
-    """Return sentences on what was done with the columns of the input."""
+    """Return sentences on what was done with the input, and on lists that were cut."""
     said = []
     if found.since is not None:
         said.append(found.since.sentence())
@@ -209,9 +210,26 @@ def notes(found: Findings) -> tuple[str, ...]:
     said += [column_note(name, effect) for name, effect in found.columns.items()]
     said += [cluster.sentence(found.graph) for cluster in found.clusters]
     said += sentences_on_answers(found.answers, found.learned)
+    said += _cut_missing(found)
     if found.protected.all() and found.since is None:
         said.append("Every fact that was judged is known to be right, so there are no suspects.")
     return tuple(said)
+
+
+def _cut_missing(found: Findings) -> list[str]:
+    """Return a sentence where missing.tsv ends although further facts should be true."""
+    asked, listed = found.settings, len(found.missing_rows)
+    if asked.missing is not None or not found.missing_verdict.reliable:
+        return []
+    chance = found.proposed.probability[found.asked_missing]
+    more = int((chance >= asked.thresholds.least_missing).sum()) - listed
+    if more <= 0:
+        return []
+    return [
+        f"missing.tsv was cut after {counted(listed, 'fact')}: "
+        f"{counted(more, 'more fact has', 'more facts have')} a probability of at least "
+        f"{asked.thresholds.least_missing:.0%}. Ask for more with --missing N."
+    ]
 
 
 def warnings(found: Findings) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from npugraph.auditing.answers import Answers, Learned
 from npugraph.auditing.clusters import Cluster
 from npugraph.auditing.corrections import Corrector
 from npugraph.auditing.issues import Issues
-from npugraph.auditing.judgement import Judgement
+from npugraph.auditing.judgement import PROMISED, Judgement
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
@@ -30,6 +29,7 @@ from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.statistics.review_lists import find_missing_facts
 from npugraph.auditing.statistics.self_test import SelfTest
 from npugraph.auditing.statistics.verdict import (
+    CANNOT_JUDGE,
     OF_RELATION,
     RELIABLE,
     Level,
@@ -58,8 +58,6 @@ FACT = ("head", "relation", "tail")
 LISTED = (*FACT, "probability", "low", "high", "score")
 # What a list of suspects has besides.
 CORRECTED = ("replace", "by", "stored_head", "stored_tail")
-# Those that are empty where the verdict is not reliable.
-PROMISED = ("probability", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +158,8 @@ class Findings:
     @cached_property
     def missing_verdict(self) -> Verdict:
         """What may be said of the missing facts."""
+        if self.settings.missing == 0:
+            return Verdict(CANNOT_JUDGE, "No missing facts were asked for.")
         return judge_proposed(self.missing_share, self.settings.thresholds)
 
     @cached_property
@@ -264,16 +264,16 @@ class Findings:
         """
         place, known = self.place, self.place >= 0
         stored = self.graph.to_table().select(list(FACT))
-        for name, values in _figures(self.collected).items():
+        for name, values in self.collected.figures().items():
             taken = values[place]
-            if name in ("probability", "low", "high"):
+            if name in PROMISED:
                 hidden = known & ~self.told[place]
                 column = pa.array(np.where(known, taken, 0.0), mask=hidden)
             else:
                 column = pa.array(taken, mask=None if known.all() else ~known)
             stored = stored.append_column(name, column)
         new = self.graph.with_facts(self.proposed.facts).to_table()
-        for name, values in _columns(self.proposed, self._missing_told).items():
+        for name, values in self.proposed.columns(self._missing_told).items():
             new = new.append_column(name, values)
         right = TripleIndex(self.answers.right, self.graph.num_entities, self.graph.num_relations)
         sure = right.contains(self.graph.facts).numpy() | ~known
@@ -351,7 +351,7 @@ class Findings:
         most, given = self.settings.most_missing, self.settings.missing is not None
         if not given and not self.missing_verdict.reliable:
             most = min(most, self.settings.budget)
-        asked = self._asked_missing
+        asked = self.asked_missing
         listed = find_missing_facts(
             _numbered(len(asked)),
             self.proposed.probability[asked],
@@ -365,7 +365,7 @@ class Findings:
         return rows[self.proposed.probability[rows] >= least]
 
     @property
-    def _asked_missing(self) -> Ints:
+    def asked_missing(self) -> Ints:
         """Places of the proposed facts that may be listed: all, or those beside new facts."""
         if self.since is None:
             return np.arange(len(self.proposed.facts))
@@ -388,7 +388,7 @@ class Findings:
     def _list(self, judged: Judgement, rows: Ints, told: NDArray[np.bool_]) -> pa.Table:
         """Return some judged facts with the columns of a list."""
         table = self.graph.with_facts(judged.facts[rows]).to_table()
-        for name, values in _columns(judged, told).items():
+        for name, values in judged.columns(told).items():
             table = table.append_column(name, values.take(pa.array(rows)))
         return table.select(list(LISTED))
 
@@ -486,25 +486,6 @@ class Findings:
             if fix is not None:
                 return Meant.instead_of(names, fix.side, fix.label, fix.stored)
         return None
-
-
-def _figures(judged: Judgement) -> dict[str, NDArray[Any]]:
-    """Return the columns that a judgement adds to its facts."""
-    return {
-        "probability": judged.probability,
-        "low": judged.low,
-        "high": judged.high,
-        "score": judged.score,
-        "fold": judged.fold + 1,
-    }
-
-
-def _columns(judged: Judgement, told: NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Return these columns for a table; what is not told [n] is empty."""
-    return {
-        name: pa.array(values, mask=~told if name in PROMISED else None)
-        for name, values in _figures(judged).items()
-    }
 
 
 def _numbered(count: int) -> pa.Table:

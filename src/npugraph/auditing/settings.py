@@ -19,6 +19,8 @@ from npugraph.settings import check_ranges, make_settings, parse_value, setting
 SET_BY_AUDIT = ("device", "seed")
 # The kinds of evidence; auditing/views has one file for each.
 ViewName = Literal["embedding", "pairs", "path", "roles", "names", "near"]
+# Those that can rank entities: missing facts are proposed, and facts explained, by the first.
+RANKING: tuple[ViewName, ...] = ("embedding", "path")
 # The kinds of wrong facts that pools are drawn of. One end alone is a cut of ``one-sided``. Those
 # that lie among true facts (``hard``) are not: what is true and hard to know looks like them. Where
 # they come several to a question (``crowded``), their number tells.
@@ -98,6 +100,11 @@ class AuditSettings:
                 raise SettingsError(f"{name}={','.join(kinds)} must name some kinds, each once.")
         if len(set(self.views)) < len(self.views):
             raise SettingsError(f"views={','.join(self.views)} has a view twice.")
+        if self.views and not set(RANKING) & set(self.views):
+            raise SettingsError(
+                f"views={','.join(self.views)}: none of them can rank entities; take one of "
+                f"{' and '.join(RANKING)}, too."
+            )
         if has_paths(self.recipe) and {"embedding", "pairs"} & set(self.views):
             raise SettingsError(
                 f"The recipe {self.recipe} has no entity vectors, so it gives no such view; "

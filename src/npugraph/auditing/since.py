@@ -21,6 +21,7 @@ from npugraph.auditing.statistics.verdict import ORDER, Verdict
 from npugraph.auditing.thresholds import Thresholds
 from npugraph.errors import NothingAddedError, SettingsError
 from npugraph.graph import KnowledgeGraph
+from npugraph.names import counted
 from npugraph.seeds import generator
 from npugraph.settings import TrainSettings, make_settings
 
@@ -116,9 +117,10 @@ class Since:
         }
         said = ", ".join(f"{count:,} {word}" for word, count in counts.items())
         return (
-            f"Since {self.earlier.folder.name}: {said}; {changes.entities:,} new entities, "
-            f"{len(changes.relations):,} new relations. What is listed is of the facts that were "
-            "added or changed."
+            f"Since {self.earlier.folder.name}: {said}; "
+            f"{counted(changes.entities, 'new entity', 'new entities')}, "
+            f"{counted(len(changes.relations), 'new relation')}. What is listed is of the facts "
+            "that were added or changed."
         )
 
 
@@ -279,8 +281,8 @@ def end_since(since: Since, mrr: float, auroc: float, thresholds: Thresholds) ->
         due.append(f"{share:.0%} of the facts came or changed after the last full audit.")
     if changes.relations:
         due.append(
-            f"{len(changes.relations):,} relations are new, such as {changes.relations[0]!r}: the "
-            "systems know of them by a short training alone."
+            f"{counted(len(changes.relations), 'relation is', 'relations are')} new, such as "
+            f"{changes.relations[0]!r}: the systems know of new ones by a short training alone."
         )
     if since.chain >= thresholds.since_chain:
         due.append(f"It is the {since.chain}th audit in a row that goes on from another.")
@@ -305,8 +307,8 @@ def limited(verdict: Verdict, since: Since | None, thresholds: Thresholds) -> Ve
     if count >= thresholds.since_facts:
         return verdict
     why = (
-        f"Only {count:,} facts were added or changed; at least {thresholds.since_facts} are "
-        "needed to tell how many of them are wrong."
+        f"Only {counted(count, 'fact was', 'facts were')} added or changed; at least "
+        f"{thresholds.since_facts} are needed to tell how many of them are wrong."
     )
     return Verdict(ORDER, why)
 

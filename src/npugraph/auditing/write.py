@@ -15,6 +15,7 @@ from npugraph.auditing.cleaning import write_cleaned
 from npugraph.auditing.earlier import write_history
 from npugraph.auditing.figures import summary
 from npugraph.auditing.page import report_data, sentences
+from npugraph.auditing.quarantine import quarantine_table
 from npugraph.auditing.result import FACT, Findings
 from npugraph.data.io import write_table, write_text
 from npugraph.errors import writing
@@ -34,7 +35,7 @@ def write_audit(
     - names.parquet: labels and short forms of names, where there are any;
     - posterior.parquet: every input row and every proposed fact with its probability;
     - features.parquet: what each view says of every input row, for answers to learn from;
-    - quarantine.tsv: the input rows that are taken out, by the target precision;
+    - quarantine.tsv: the input rows that are taken out, with all their columns;
     - cleaned.tsv, .csv, .nt, ...: the others, in the input's own format;
     - patch.json: what was taken out; ``npugraph apply`` and ``npugraph revert`` take it;
     - facts.tsv: the input, where it was no file;
@@ -62,8 +63,9 @@ def write_audit(
     if len(names := _names(found)):
         write_table(names, folder / "names.parquet")
     # Columns beyond the three would be misread without their names.
-    named = found.quarantine.num_columns > len(FACT)
-    write_table(found.quarantine, folder / "quarantine.tsv", header=named)
+    quarantine = quarantine_table(found)
+    named = quarantine.num_columns > len(FACT)
+    write_table(quarantine, folder / "quarantine.tsv", header=named)
     cleaned = write_cleaned(found, folder)
     write_report(report_data(found, planted), folder / "report.html")
     result = {**summary(found), "cleaned": cleaned.name}

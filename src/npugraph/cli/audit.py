@@ -117,7 +117,7 @@ def audit(
         "budget": budget,
         "target_precision": target_precision,
         "missing": missing,
-        "evidence": None if evidence is None else tuple(evidence),
+        "evidence": None if evidence is None else ",".join(evidence),
         "source": source,
         "beta": beta,
         "alpha": alpha,
@@ -279,14 +279,21 @@ def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
     """Read the facts to protect; those that the graph does not hold are said and change nothing."""
     from npugraph.data.io import ReadOptions, read_table
     from npugraph.errors import DataError
+    from npugraph.names import counted
 
     try:
-        facts = graph.encode(read_table(path, ReadOptions())[0])
+        table = read_table(path, ReadOptions())[0]
+    except DataError as error:  # it names the file
+        raise DataError(f"--protect {error}") from None
+    try:
+        facts = graph.encode(table)
     except DataError as error:
         raise DataError(f"--protect {path}: {error}") from None
     absent = int((~graph.index().contains(facts)).sum())
+    is_or_are = "is" if absent == 1 else "are"
     if absent:
-        say(f"note: {absent:,} of the {len(facts):,} facts to protect are not in the graph.")
+        given = counted(len(facts), "fact")
+        say(f"note: {absent:,} of the {given} to protect {is_or_are} not in the graph.")
     return facts
 
 
@@ -350,21 +357,25 @@ def _show_facts(title: str, found: Audit, facts: pa.Table, count: int) -> None:
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     """Yield what was found, one sentence per line."""
+    from npugraph.names import counted
+
     since = result.get("since")
     if result["wrong_share"] is not None:
         count = result["facts"] if since is None else since["added"] + since["changed"]
-        which = "" if since is None else "new "
+        facts = counted(count, "fact" if since is None else "new fact")
         yield (
-            f"About {result['wrong_share']:.1%} of the {count:,} {which}facts are wrong (90% "
+            f"About {result['wrong_share']:.1%} of the {facts} are wrong (90% "
             f"interval {result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
         )
         if result["wrong_end"] is not None:
             yield f"Most of them seem to be wrong at the {result['wrong_end']}."
-    yield f"suspects.tsv: {result['suspects']:,} facts to review{_promised(result, 'wrong')}."
+    suspects = counted(result["suspects"], "fact")
+    yield f"suspects.tsv: {suspects} to review{_promised(result, 'wrong')}."
     if any(result["corrections"].values()):
         new, stored = result["corrections"]["new"], result["corrections"]["stored"]
+        have = "has" if new + stored == 1 else "have"
         yield (
-            f"{new + stored:,} of them have a correction: {new:,} another fact to put there, "
+            f"{new + stored:,} of them {have} a correction: {new:,} another fact to put there, "
             f"{stored:,} a fact that is stored already."
         )
     if result["missing_share"] is not None:
@@ -373,20 +384,19 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
             f"(90% interval {result['missing_share_low']:.0%} to "
             f"{result['missing_share_high']:.0%})."
         )
-    yield (
-        f"missing.tsv: {result['missing']:,} facts that are not stored{_promised(result, 'true')}."
-    )
+    missing = counted(result["missing"], "fact that is", "facts that are")
+    yield f"missing.tsv: {missing} not stored{_promised(result, 'true')}."
     if issues := sum(result["issues"].values()):
-        yield f"issues.tsv: {issues:,} issues, found without a model."
+        yield f"issues.tsv: {counted(issues, 'issue')}, found without a model."
     yield (
-        f"quarantine.tsv: the {result['quarantined']:,} facts that {result['cleaned']} leaves out; "
-        "npugraph apply and revert take patch.json."
+        f"quarantine.tsv: the {counted(result['quarantined'], 'fact')} that {result['cleaned']} "
+        "leaves out; npugraph apply and revert take patch.json."
     )
     if "planted" in result:
         check = result["planted"]
         yield (
             f"{check['found']} of the {check['planted']} planted facts are among the "
-            f"{check['listed']} suspects."
+            f"{counted(check['listed'], 'suspect')}."
         )
 
 

@@ -50,8 +50,8 @@ ViewsOption = Annotated[
 EvidenceOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="COLUMN",
-        help="A column that may say something about a fact: numbers or words; repeatable.",
+        metavar="COLUMN,...",
+        help="Columns that may say something about a fact: numbers or words; repeatable.",
         show_default=False,
     ),
 ]

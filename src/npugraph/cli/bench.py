@@ -180,6 +180,8 @@ def _cell_row(item: Any, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_plan(summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    from npugraph.names import counted
+
     columns = ("key", "cell", "status", "seconds", "basis")
     shown = [
         {**r, "seconds": "-" if r["seconds"] is None else f"{r['seconds']:,.0f}"} for r in rows
@@ -192,8 +194,8 @@ def _show_plan(summary: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         say(f"{part['cells']} {words}: about {time} on one {summary['machine']}{unknown}.")
     if summary["other_sources"]:
         say(
-            f"{summary['other_sources']} finished cells ran with other numeric sources than those "
-            "of now; 'npugraph bench run --current' runs them again."
+            f"{counted(summary['other_sources'], 'finished cell')} ran with other numeric sources "
+            "than those of now; 'npugraph bench run --current' runs them again."
         )
     if summary["left"]["unknown"]:
         say("--measure times a few steps of each.")
@@ -305,6 +307,7 @@ def _announce(name: str, cells: Sequence[Cell], store: Store, device: str | None
     """Say what will run and about how long it takes."""
     from npugraph.bench import estimate as estimates
     from npugraph.bench.cell import machine
+    from npugraph.names import counted
     from npugraph.training.loop import choose_device
 
     if not cells:
@@ -317,7 +320,8 @@ def _announce(name: str, cells: Sequence[Cell], store: Store, device: str | None
     more = (
         f"{unknown} of unknown length ('npugraph bench plan {name} --measure')" if unknown else ""
     )
-    say(f"{name}: {len(cells)} cells to run, {', and '.join(filter(None, (time, more)))}.")
+    told = ", and ".join(filter(None, (time, more)))
+    say(f"{name}: {counted(len(cells), 'cell')} to run, {told}.")
 
 
 @bench.command("table")

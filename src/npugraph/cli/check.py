@@ -62,6 +62,7 @@ def check(
     """
     from npugraph.auditing.issues import find_issues
     from npugraph.data.io import check_format, write_table
+    from npugraph.names import counted
 
     if out is not None:
         check_format(out)
@@ -81,7 +82,7 @@ def check(
     }
     emit("check", result, as_json, lambda: _show(found.groups(examples), whole))
     if out is not None:
-        say(f"{len(found):,} issues are in {out}.")
+        say(f"{counted(len(found), 'issue is', 'issues are')} in {out}.")
 
 
 def _show(groups: tuple[IssueGroup, ...], graph: KnowledgeGraph) -> None:

@@ -301,22 +301,23 @@ def load_splits(
 
 def _announce(counts: dict[str, Any]) -> None:
     """Say what was read, and what is odd about it."""
+    from npugraph.names import counted
+
     parts = [f"{part} {counts[part]:,}" for part in ("train", "valid", "test") if part in counts]
-    facts = ", ".join(parts) or f"{counts['facts']:,}"
-    say(
-        f"{counts['name']}: {counts['entities']:,} entities, {counts['relations']:,} relations, "
-        f"{facts} facts."
-    )
+    facts = f"{', '.join(parts)} facts" if parts else counted(counts["facts"], "fact")
+    entities = counted(counts["entities"], "entity", "entities")
+    say(f"{counts['name']}: {entities}, {counted(counts['relations'], 'relation')}, {facts}.")
     oddities = {
-        "repeated facts": counts["duplicates"],
-        "facts from an entity to itself": counts["self_loops"],
-        "records that are no facts between entities: literals, or about other records": counts[
-            "skipped"
-        ],
+        "duplicates": ("repeated fact", ""),
+        "self_loops": ("fact from an entity to itself", "facts from an entity to itself"),
+        "skipped": (
+            "record that is no fact between entities: a literal, or about another record",
+            "records that are no facts between entities: literals, or about other records",
+        ),
     }
-    for what, count in oddities.items():
-        if count:
-            log.warning("%s %s.", f"{count:,}", what)
+    for name, (one, many) in oddities.items():
+        if counts[name]:
+            log.warning("%s.", counted(counts[name], one, many))
 
 
 def megabytes(count: float) -> str:

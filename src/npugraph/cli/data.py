@@ -126,8 +126,12 @@ def perturb(
         ),
     ] = "random",
     added_share: Annotated[
-        float, typer.Option(help="Share of the flips that plant a false fact (not with caged).")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            help="Share of the flips that plant a false fact (not with caged). Default: 0.1.",
+            show_default=False,
+        ),
+    ] = None,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     header: HeaderOption = None,
@@ -146,10 +150,16 @@ def perturb(
     from npugraph.data import perturb as protocol
     from npugraph.errors import SettingsError
 
+    if noise == "caged" and added_share is not None:
+        raise SettingsError(
+            f"--added-share {added_share:g} means nothing with --noise caged, which only plants "
+            "facts; leave it out, and say by --rate how many."
+        )
+    usual = protocol.PerturbSettings.added_share
     settings = protocol.PerturbSettings(
         rate=rate,
         noise=noise,  # type: ignore[arg-type]  # checked by the settings
-        added_share=added_share,
+        added_share=usual if added_share is None else added_share,
         seed=seed,
     )
     if out is None:

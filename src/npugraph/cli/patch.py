@@ -131,6 +131,7 @@ def answers(
 
     Example: npugraph answers audit answers.csv --reviewer Ada
     """
+    from npugraph.names import counted
     from npugraph.review.answer_files import import_answers
     from npugraph.review.material import Material
     from npugraph.review.store import FILE, Store
@@ -139,7 +140,8 @@ def answers(
     with Store.open(audit / FILE) as store:
         done = import_answers(store, material, file, reviewer)
     result = {"audit": str(audit), "file": str(file), **dataclasses.asdict(done)}
-    sentence = f"{done.added:,} answers added, {done.known:,} known already, {done.open:,} open."
+    added = counted(done.added, "answer")
+    sentence = f"{added} added, {done.known:,} known already, {done.open:,} open."
     emit("answers", result, as_json, lambda: typer.echo(sentence))
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from npugraph.data.frames import as_arrow
 from npugraph.data.io.diagnose import records
 from npugraph.data.io.formats import TEXT, named_roles, split_suffixes
-from npugraph.errors import DataError
+from npugraph.errors import DataError, no_such_file
 
 WORDS = {
     **dict.fromkeys(("true", "right", "correct", "yes", "1", "1.0"), 1),
@@ -93,6 +93,11 @@ def read_answers(source: Any) -> AnswerRows:
         how = row["drawn"].lower()
         drawn.append(how and _one_of(how, dict(zip(DRAWN, DRAWN, strict=True)), place, "drawn"))
         chance.append(_chance(row["chance"], place))
+    if not said and not unanswered and isinstance(source, str | os.PathLike):
+        raise DataError(
+            f"{source}: the file holds no answers, only a header; add a row for each fact that was "
+            "judged, or leave the file out."
+        )
     columns = zip(*facts, strict=True) if facts else ((), (), ())
     table = pa.table(
         {name: pa.array(column, pa.string()) for name, column in zip(FACT, columns, strict=True)}
@@ -142,7 +147,7 @@ def answer_fields(source: Any) -> Iterator[tuple[str, dict[str, str]]]:
         return
     path = Path(source)
     if not path.is_file():
-        raise DataError(f"{path}: no such file.")
+        raise no_such_file(path)
     suffix, compression = split_suffixes(path)
     if suffix == ".parquet":
         try:
@@ -191,13 +196,14 @@ def _of_text(
     except OSError as error:
         raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
     if not columns:
-        raise DataError(f"{path}: the file is empty.")
+        raise DataError(f"{path}: the file is empty; {_NEEDED}.")
 
 
 # White space is part of these.
 VERBATIM = (*FACT, "new_head", "new_relation", "new_tail", "note")
 # Columns that a review adds.
 SAID = ("said", *VERBATIM[3:], "confidence", "probability", "reviewer", "time", "stored", "key")
+_NEEDED = "answers have a header with head, relation, tail, answer and, if known, drawn and chance"
 _EMPTY = dict.fromkeys((*FACT, "answer", "drawn", "chance", ESCAPED, *SAID), "")
 
 
@@ -208,8 +214,5 @@ def _columns(names: Sequence[str], place: str) -> dict[str, int]:
     found |= {name: words.index(name) for name in _EMPTY if name in words}
     missing = [name for name in (*FACT, "answer") if name not in found]
     if missing:
-        raise DataError(
-            f"{place}: no column is called {missing[0]!r}; answers have a header with head, "
-            "relation, tail, answer and, if known, drawn and chance."
-        )
+        raise DataError(f"{place}: no column is called {missing[0]!r}; {_NEEDED}.")
     return found

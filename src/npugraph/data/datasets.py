@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from npugraph.data.catalogue import CATALOGUE, SPLIT_FILES, DatasetInfo, FileInfo
-from npugraph.errors import DataError, nearest
+from npugraph.errors import DataError, nearest, nearest_file
 
 if TYPE_CHECKING:  # torch comes with it, so it is imported on use only
     from npugraph.graph import KnowledgeGraph
@@ -215,8 +215,9 @@ def _hash(path: Path) -> str:
 
 def unknown_graph(graph: str) -> DataError:
     """The error for what is no file, no folder and no name; it gives the nearest name."""
-    hint = nearest(graph, [BUNDLED, *CATALOGUE])
-    return DataError(f"{graph!r} is neither a file, nor a folder, nor a known graph.{hint}")
+    hint = nearest(graph, [BUNDLED, *CATALOGUE]) or nearest_file(graph)
+    end = f".{hint}" if hint else "; 'npugraph datasets list' shows the known ones."
+    return DataError(f"{graph!r} is neither a file, nor a folder, nor a known graph{end}")
 
 
 def _cache_folder(name: str) -> Path:

@@ -21,7 +21,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from npugraph.data.io import TEXT, split_suffixes
-from npugraph.errors import DataError, SettingsError, nearest
+from npugraph.errors import DataError, SettingsError, nearest, no_such_file
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -188,7 +188,7 @@ def _dropped(
 def _read_log(path: Path, columns: Columns) -> pa.Table:
     """Read the needed columns of a log file; text columns stay text."""
     if not path.is_file():
-        raise DataError(f"{path}: no such file.")
+        raise no_such_file(path)
     suffix, compression = split_suffixes(path)
     wanted = [name for name in columns if name is not None]
     try:

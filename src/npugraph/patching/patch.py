@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from npugraph.data.io import ReadOptions
-from npugraph.errors import DataError
+from npugraph.errors import DataError, no_such_file
 
 FORMAT = "npugraph.patch/2"
 ABOUT = (
@@ -176,7 +176,7 @@ def read_patch(path: Path) -> Patch:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
+        raise no_such_file(path) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: not a readable patch ({error}).") from None
     if not isinstance(record, dict) or "files" not in record or "format" not in record:

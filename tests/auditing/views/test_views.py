@@ -34,3 +34,5 @@ def test_unknown_and_repeated_views_are_refused() -> None:
         make_settings(AuditSettings, {"views": "embeding"})
     with pytest.raises(SettingsError, match="views=embedding,embedding has a view twice"):
         AuditSettings(views=("embedding", "embedding"))
+    with pytest.raises(SettingsError, match="views=roles,pairs: none of them can rank entities"):
+        AuditSettings(views=("roles", "pairs"))

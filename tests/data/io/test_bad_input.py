@@ -15,6 +15,7 @@ from npugraph.errors import DataError
 
 THREE = "a\tr\tb\n"
 FOUR = "a\tr\tb\t0.5\n"
+EMPTY = ": the file is empty; a fact per line is needed: head, relation and tail."
 
 
 @pytest.mark.parametrize(
@@ -80,10 +81,10 @@ FOUR = "a\tr\tb\t0.5\n"
             "\nhead\trelation\ttail\tconfidence\na\tr\tb\t2\n",
             r", line 3: the confidence 2 is outside \[0, 1\].",
         ),
-        ("g.tsv", "", ": the file is empty."),
-        ("g.tsv", "\n\r\n\n", ": the file is empty."),
-        ("g.tsv", "\ufeff\n", ": the file is empty."),
-        ("g.tsv.gz", "", ": the file is empty."),
+        ("g.tsv", "", EMPTY),
+        ("g.tsv", "\n\r\n\n", EMPTY),
+        ("g.tsv", "\ufeff\n", EMPTY),
+        ("g.tsv.gz", "", EMPTY),
         ("g.tsv", "head\trelation\ttail\n", ": the file holds no facts."),
         ("g.csv", "head,relation,tail", ": the file holds no facts."),
         ("g.ttl", PREFIX, ": the file holds no facts."),
@@ -181,8 +182,12 @@ def test_text_that_was_never_compressed_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none.tsv") == ": no such file."
-    assert refusal(tmp_path) == ": no such file."
+    assert refusal(tmp_path / "none.tsv") == ": no such file; check its name."
+    assert refusal(tmp_path) == ": no such file; it is a folder, so name a file in it."
+    gone = tmp_path / "gone" / "none.tsv"
+    assert refusal(gone) == f": no such file, for there is no folder {gone.parent}."
+    (tmp_path / "facts.tsv").write_text("a\tr\tb\n")
+    assert refusal(tmp_path / "fcats.tsv") == ": no such file. Did you mean 'facts.tsv'?"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +209,10 @@ def test_an_unknown_column_is_named(
 
 def test_a_column_name_needs_a_header(tmp_path: Path) -> None:
     message = refusal(write(tmp_path / "g.tsv", UNNAMED), ReadOptions(columns=("who", "b", "c")))
-    assert message == ": column 'who' is named, but the file has no header line."
+    assert message == (
+        ": column 'who' is named, but the file has no header line; give the position, from 0, or "
+        "say --header if the first line names the columns."
+    )
 
 
 GOOD = {"head": ["a", "b"], "relation": ["r", "r"], "tail": ["b", "c"]}

@@ -148,6 +148,7 @@ def find_issues(
     """
     told = Told.read(types, rules, shapes)
     whole = load_graph(graph)
+    told.check_entities(whole.entities.labels)
     if whole.label is not None:
         # What is known to be wrong needs no look.
         whole = whole.select(whole.label != 0)

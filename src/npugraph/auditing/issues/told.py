@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from npugraph.data.io import TEXT, split_suffixes
 from npugraph.data.io.diagnose import records
-from npugraph.errors import DataError, nearest
+from npugraph.errors import DataError, nearest, no_such_file
+from npugraph.names import shorten
 
 HEADER = ("entity", "type")
+# The nearest name is looked for among fewer names than these.
+MOST_COMPARED = 100_000
 TABLE = "relation"
 
 
@@ -56,12 +60,14 @@ class Told:
 
     Attributes:
         types: columns entity and type, or None.
+        types_file: where they stand, for messages; None: in no file.
         rules: by relation.
         rules_file: where they stand, for messages.
         shapes: a file of SHACL shapes, or None.
     """
 
     types: pa.Table | None = None
+    types_file: Path | None = None
     rules: Mapping[str, RelationRules] = field(default_factory=dict)
     rules_file: Path | None = None
     shapes: Path | None = None
@@ -69,14 +75,30 @@ class Told:
     @classmethod
     def read(cls, types: Any = None, rules: Any = None, shapes: Any = None) -> Told:
         """Read the files; types may be an Arrow table."""
-        known = types if types is None or isinstance(types, pa.Table) else read_types(types)
+        in_file = types is not None and not isinstance(types, pa.Table)
         if shapes is not None and not Path(shapes).is_file():
-            raise DataError(f"{shapes}: no such file.")
+            raise no_such_file(shapes)
         return cls(
-            known,
+            read_types(types) if in_file else types,
+            Path(types) if in_file else None,
             {} if rules is None else read_rules(rules),
             None if rules is None else Path(rules),
             None if shapes is None else Path(shapes),
+        )
+
+    def check_entities(self, labels: pa.Array) -> None:
+        """Refuse types of which none is of an entity with one of these labels."""
+        if self.types is None or pc.any(pc.is_in(self.types["entity"], value_set=labels)).as_py():
+            return
+        place = "The types" if self.types_file is None else f"{self.types_file}"
+        if not len(self.types):
+            raise DataError(f"{place}: there are none; give a row with an entity and its type.")
+        first = self.types["entity"][0].as_py()
+        # Of very many names the nearest would take long to find.
+        hint = nearest(first, labels.to_pylist()) if len(labels) < MOST_COMPARED else ""
+        raise DataError(
+            f"{place}: none of the entities is in this graph, the first being {shorten(first)!r}; "
+            f"write names as the graph does.{hint}"
         )
 
 
@@ -88,23 +110,43 @@ def read_types(path: str | os.PathLike[str]) -> pa.Table:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such file.")
+        raise no_such_file(path)
     suffix, compression = split_suffixes(path)
-    if suffix == ".parquet":
-        return _of_parquet(path)
-    if suffix not in TEXT:
+    if suffix not in (*TEXT, ".parquet"):
         raise DataError(f"{path}: a file of types is .tsv, .csv, .txt or .parquet.")
+    table = _of_parquet(path) if suffix == ".parquet" else _of_text(path, compression, TEXT[suffix])
+    if not len(table):
+        raise DataError(
+            f"{path}: the file holds no types; give a row with an entity and its type for each."
+        )
+    return table
+
+
+def _of_text(path: Path, compression: str | None, delimiter: str) -> pa.Table:
     entities, types = [], []
-    for number, record in enumerate(records(path, compression, TEXT[suffix])):
+    for number, record in enumerate(records(path, compression, delimiter)):
         fields = [text.strip() for text in record.fields[:2]]
         if record.problem or len(fields) < 2 or not all(fields):
             problem = record.problem or "an entity and a type are needed."
             raise DataError(f"{path}, line {record.first}: {problem}")
-        if number == 0 and tuple(map(str.lower, fields)) == HEADER:
+        if number == 0 and _is_header(f"{path}, line {record.first}", fields):
             continue
         entities.append(record.fields[0])
         types.append(record.fields[1])
     return pa.table({"entity": pa.array(entities, pa.string()), "type": pa.array(types)})
+
+
+def _is_header(place: str, fields: list[str]) -> bool:
+    """Tell whether a first line names the columns; refuse one that seems to, but does not."""
+    entity, kind = words = [field.lower() for field in fields]
+    if tuple(words) == HEADER:
+        return True
+    if entity == HEADER[0] or kind == HEADER[1] or all(nearest(word, HEADER) for word in words):
+        raise DataError(
+            f"{place}: the columns are called entity and type, in this order, not {fields[0]!r} "
+            f"and {fields[1]!r}; if this line is no header, put one above it."
+        )
+    return False
 
 
 def _of_parquet(path: Path) -> pa.Table:
@@ -150,7 +192,10 @@ def _syntax(path: Path, message: str) -> str:
     place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     where = f", line {place[1]}" if place and place[1] else ""
     words = message[: place.start()] if place else message
-    return f"{path}{where}: this is no TOML ({words[:1].lower()}{words[1:].rstrip('.')})."
+    return (
+        f"{path}{where}: this is no TOML ({words[:1].lower()}{words[1:].rstrip('.')}); write a "
+        f"line [{TABLE}.NAME] for each relation, and below it lines such as: one_tail = true."
+    )
 
 
 def _relation(path: Path, lines: _Lines, name: str, table: Mapping[str, Any]) -> RelationRules:

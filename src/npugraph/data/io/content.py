@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from npugraph.data.io.formats import split_suffixes
-from npugraph.errors import DataError
+from npugraph.errors import DataError, no_such_file
 
 BLOCK = 1 << 22
 
@@ -21,7 +21,7 @@ def read_content(path: Path, compression: str | None = "detect") -> bytes:
         with pa.input_stream(str(path), compression=compression) as stream:
             return bytes(stream.read())
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
+        raise no_such_file(path) from None
     except OSError as error:
         raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
 

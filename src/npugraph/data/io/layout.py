@@ -109,7 +109,9 @@ def first_record(path: Path, compression: str | None, delimiter: str) -> Record:
     except OSError as error:
         raise DataError(f"{path}: cannot be opened as {compression or 'text'} ({error}).") from None
     if first is None:
-        raise DataError(f"{path}: the file is empty.")
+        raise DataError(
+            f"{path}: the file is empty; a fact per line is needed: head, relation and tail."
+        )
     if first.problem:
         raise DataError(f"{path}, line {first.first}: {first.problem}")
     return first
@@ -148,7 +150,10 @@ def position(path: Path, names: Sequence[str], named: bool, column: str | int) -
             return int(column)
         raise DataError(f"{path}: there is no column {column}; it has {len(names)}, from 0.")
     if not named:
-        raise DataError(f"{path}: column {column!r} is named, but the file has no header line.")
+        raise DataError(
+            f"{path}: column {column!r} is named, but the file has no header line; give the "
+            "position, from 0, or say --header if the first line names the columns."
+        )
     if column not in names:
         raise DataError(f"{path}: no column is called {column!r}.{nearest(column, list(names))}")
     return names.index(column)

@@ -19,7 +19,7 @@ from npugraph.data.io.layout import ReadOptions
 from npugraph.data.io.parquet import read_parquet, stream_parquet
 from npugraph.data.io.rdf import read_rdf
 from npugraph.data.io.text import read_text, stream_text
-from npugraph.errors import DataError
+from npugraph.errors import DataError, no_such_file
 from npugraph.graph import Annotations, KnowledgeGraph, Splits
 
 SPLITS = ("train", "valid", "test")
@@ -120,7 +120,7 @@ def stream_table(path: Path, options: ReadOptions) -> Iterator[tuple[pa.Table, A
 def _format(path: Path) -> str:
     """Return the suffix of a file that is there and can be read."""
     if not path.is_file():
-        raise DataError(f"{path}: no such file.")
+        raise no_such_file(path)
     suffix = split_suffixes(path)[0]
     if suffix not in (*TEXT, ".parquet", *RDF):
         raise DataError(

@@ -52,7 +52,7 @@ def local_copy(place: str | os.PathLike[str]) -> Path:
             target.mkdir()
             files.get(where.rstrip("/") + "/", str(target) + "/", recursive=True)
         else:
-            raise DataError(f"{address}: no such file or folder.")
+            raise DataError(f"{address}: no such file or folder; check the address.")
     return target
 
 
@@ -143,7 +143,7 @@ def _told(address: str, error: type[NpugraphError]) -> Iterator[None]:
     except NpugraphError:
         raise
     except FileNotFoundError:
-        raise error(f"{address}: no such file or folder.") from None
+        raise error(f"{address}: no such file or folder; check the address.") from None
     except PermissionError as refused:
         raise error(
             f"{address} cannot be {does}: access is refused ({_line(refused)}); check the "
