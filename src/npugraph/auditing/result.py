@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from npugraph.auditing.answers import Answers, Learned
 from npugraph.auditing.clusters import Cluster
+from npugraph.auditing.columns import heeded
 from npugraph.auditing.corrections import Corrector
 from npugraph.auditing.issues import Issues
 from npugraph.auditing.judgement import Judgement
@@ -37,11 +37,19 @@ from npugraph.auditing.statistics.verdict import (
     judge_relations,
     judge_trust,
 )
+from npugraph.auditing.tables import (
+    CORRECTED,
+    LISTED,
+    posterior_table,
+    proposal_places,
+    suspicion_places,
+    told_figures,
+)
 from npugraph.auditing.views import Ranking
 from npugraph.auditing.views.path import half_of
 from npugraph.calibration.class_priors import Interval, Priors
-from npugraph.explaining import Explainer, Explanation, Meant, fact_ids, why_untold
-from npugraph.graph import KnowledgeGraph, TripleIndex
+from npugraph.explaining import Audited, Explainer, Explanation, Meant, Place, fact_ids, why_untold
+from npugraph.graph import KnowledgeGraph
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
 from npugraph.report import Correction
@@ -50,13 +58,6 @@ from npugraph.settings import TrainSettings
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
-FACT = ("head", "relation", "tail")
-# The columns of the lists of suspect and of missing facts.
-LISTED = (*FACT, "probability", "low", "high", "score")
-# What a list of suspects has besides.
-CORRECTED = ("replace", "by", "stored_head", "stored_tail")
-# Those that are empty where the verdict is not reliable.
-PROMISED = ("probability", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,8 @@ class Findings:
             not, or where it was not told from the graph that there are any.
         chosen: validation MRR of each training setting that was tried.
         columns: what each column of the input says about its facts.
+        column_odds: by which factor they change the odds of being wrong of each distinct collected
+            fact [n]; None: they say nothing.
         clusters: entities whose facts stand out, at either end.
         since: how it came of an earlier audit; None: it is a full one.
     """
@@ -107,6 +110,7 @@ class Findings:
     wrong_end: str | None = None
     chosen: Tried = ()
     columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
+    column_odds: Floats | None = None
     clusters: tuple[Cluster, ...] = ()
     since: Since | None = None
 
@@ -232,42 +236,30 @@ class Findings:
         """Every input row and every proposed fact with its probability: as in posterior.parquet.
 
         A fact that is known to be wrong has probability 0 and no score. ``known`` is what labels
-        and answers say; ``source`` is there where the audit was told of one, and ``new`` where it
-        goes on from an earlier audit: whether the fact was added or changed.
+        and answers say. ``place`` is that in the order of distinct facts, from 1: of stored ones
+        the most suspicious is first, of proposed ones the most probable. ``source`` is there
+        where the audit was told of one, ``new`` where it goes on from an earlier audit: whether
+        the fact was added or changed, and ``column_odds`` where columns were heeded.
         """
-        place, known = self.place, self.place >= 0
-        stored = self.graph.to_table().select(list(FACT))
-        for name, values in _figures(self.collected).items():
-            taken = values[place]
-            if name in ("probability", "low", "high"):
-                hidden = known & (not self.verdict.reliable)
-                column = pa.array(np.where(known, taken, 0.0), mask=hidden)
-            else:
-                column = pa.array(taken, mask=None if known.all() else ~known)
-            stored = stored.append_column(name, column)
-        new = self.graph.with_facts(self.proposed.facts).to_table()
-        for name, values in _columns(self.proposed, self.missing_verdict.reliable).items():
-            new = new.append_column(name, values)
-        right = TripleIndex(self.answers.right, self.graph.num_entities, self.graph.num_relations)
-        sure = right.contains(self.graph.facts).numpy() | ~known
-        stored = stored.append_column("known", pa.array(known, mask=~sure))
-        new = new.append_column("known", pa.nulls(len(new), pa.bool_()))
-        names = [*LISTED, "collected", "fold", "known"]
+        more: dict[str, tuple[pa.Array, pa.DataType]] = {}
         if self.since is not None:
-            names.append("new")
-            fresh = known & self.since.new[place]
-            stored = stored.append_column("new", pa.array(fresh))
-            new = new.append_column("new", pa.nulls(len(new), pa.bool_()))
+            fresh = (self.place >= 0) & self.since.new[self.place]
+            more["new"] = pa.array(fresh), pa.bool_()
         source = self.graph.columns.get(self.settings.source or "")
         if source is not None:
-            names.append("source")
-            stored = stored.append_column("source", source.cast(pa.string()))
-            new = new.append_column("source", pa.nulls(len(new), pa.string()))
-        both = []
-        for table, collected in ((stored, True), (new, False)):
-            column = pa.array(np.full(len(table), collected))
-            both.append(table.append_column("collected", column).select(names))
-        return pa.concat_tables(both)
+            more["source"] = source.cast(pa.string()), pa.string()
+        if self.column_odds is not None:
+            odds = pa.array(self.column_odds[self.place], mask=self.place < 0)
+            more["column_odds"] = odds, pa.float64()
+        return posterior_table(
+            self.graph,
+            self.place,
+            self.collected,
+            self.proposed,
+            reliable=(self.verdict.reliable, self.missing_verdict.reliable),
+            right=self.answers.right,
+            more=more,
+        )
 
     @cached_property
     def views(self) -> tuple[Contribution, ...]:
@@ -356,7 +348,7 @@ class Findings:
     def _list(self, judged: Judgement, rows: Ints, reliable: bool) -> pa.Table:
         """Return some judged facts with the columns of a list."""
         table = self.graph.with_facts(judged.facts[rows]).to_table()
-        for name, values in _columns(judged, reliable).items():
+        for name, values in told_figures(judged, reliable).items():
             table = table.append_column(name, values.take(pa.array(rows)))
         return table.select(list(LISTED))
 
@@ -421,28 +413,50 @@ class Findings:
         """
         if not isinstance(fact, Tensor):
             fact = fact_ids(self.graph, fact)
-        fold, was_judged, said = 0, False, self.verdict
-        probability: tuple[float | None, ...] = (None, None, None)
-        for judged, verdict in (
-            (self.collected, self.verdict),
-            (self.proposed, self.missing_verdict),
-        ):
-            place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
-            if place:
-                fold, was_judged, said = int(judged.fold[place[0]]), True, verdict
-            if place and verdict.reliable:
-                figures = (judged.probability, judged.low, judged.high)
-                probability = tuple(float(values[place[0]]) for values in figures)
+        told, fold = self._told(fact)
         judge = self._by_paths[half_of(fold)] if self._by_paths else None
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         by_system = self.crossfit.systems[fold].score_all
         found = self._explainer.explain(fact, score_all=by_system, paths=paths, top=top)
-        return found.by_audit(
-            probability,
-            "" if probability[0] is not None else why_untold(was_judged, said.level, said.why),
-            self._meant(fact, found.fact),
-            self.graph.readable,
-        )
+        told = dataclasses.replace(told, meant=self._meant(fact, found.fact))
+        return found.by_audit(told, self.graph.readable)
+
+    def _told(self, fact: Tensor) -> tuple[Audited, int]:
+        """Return what the audit tells of a fact, and the fold whose system judges it."""
+        for judged, verdict, places, rows in (
+            (self.collected, self.verdict, self._suspicion, self.suspect_rows),
+            (self.proposed, self.missing_verdict, self._proposal, self.missing_rows),
+        ):
+            same = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
+            if not same:
+                continue
+            at, stored = same[0], judged is self.collected
+            told: tuple[float | None, ...] = (None, None, None)
+            if verdict.reliable:
+                ends = (judged.probability, judged.low, judged.high)
+                told = tuple(float(values[at]) for values in ends)
+            odds = self.column_odds if stored else None
+            audited = Audited(
+                told,
+                "" if verdict.reliable else why_untold(True, verdict.level, verdict.why),
+                None,
+                place=Place(int(places[at]), len(places), stored, listed=at in rows),
+                column_odds=None if odds is None else float(odds[at]),
+                columns=heeded(self.columns),
+            )
+            return audited, int(judged.fold[at])
+        untold = why_untold(False, self.verdict.level, self.verdict.why)
+        return Audited((None, None, None), untold, None), 0
+
+    @cached_property
+    def _suspicion(self) -> Ints:
+        """The place of each distinct collected fact, the most suspicious first."""
+        return suspicion_places(self.collected)
+
+    @cached_property
+    def _proposal(self) -> Ints:
+        """The place of each proposed fact, the most probable first."""
+        return proposal_places(self.proposed)
 
     def _meant(self, fact: Tensor, names: tuple[str, str, str]) -> Meant | None:
         """Return what is proposed instead of a fact, where it is a suspect."""
@@ -452,27 +466,6 @@ class Findings:
             if fix is not None:
                 return Meant.instead_of(names, fix.side, fix.label, fix.stored)
         return None
-
-
-def _figures(judged: Judgement) -> dict[str, NDArray[Any]]:
-    """Return the columns that a judgement adds to its facts."""
-    return {
-        "probability": judged.probability,
-        "low": judged.low,
-        "high": judged.high,
-        "score": judged.score,
-        "fold": judged.fold + 1,
-    }
-
-
-def _columns(judged: Judgement, reliable: bool) -> dict[str, pa.Array]:
-    """Return these columns for a table; what is not reliable is empty."""
-    return {
-        name: pa.nulls(len(values), pa.float64())
-        if name in PROMISED and not reliable
-        else pa.array(values)
-        for name, values in _figures(judged).items()
-    }
 
 
 def _numbered(count: int) -> pa.Table:
