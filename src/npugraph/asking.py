@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from npugraph.auditing import Audit
+from npugraph.auditing.issues import Issues
 from npugraph.auditing.views.path import half_of
 from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions, read_own_table
@@ -274,7 +275,9 @@ class AuditExplainer:
             paths=by_paths.strongest_paths(here, top),
             top=top,
         )
-        return found.by_audit(self._told(fact, judged), self._explainer.tables.readable)
+        told = self._told(fact, judged)
+        told = dataclasses.replace(told, issues=self._issues.against(fact)[:top])
+        return found.by_audit(told, self._explainer.tables.readable)
 
     def _told(self, fact: tuple[str, str, str], judged: dict[str, Any]) -> Audited:
         """Return what the audit tells of a fact, by its row of the posterior."""
@@ -291,6 +294,10 @@ class AuditExplainer:
             column_odds=judged.get("column_odds"),
             columns=tuple(self._record.get("columns", ())),
         )
+
+    @cached_property
+    def _issues(self) -> Issues:
+        return Issues(read_own_table(self.folder / "issues.tsv"))
 
     @cached_property
     def _record(self) -> dict[str, Any]:

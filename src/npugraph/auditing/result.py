@@ -418,7 +418,11 @@ class Findings:
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         by_system = self.crossfit.systems[fold].score_all
         found = self._explainer.explain(fact, score_all=by_system, paths=paths, top=top)
-        told = dataclasses.replace(told, meant=self._meant(fact, found.fact))
+        told = dataclasses.replace(
+            told,
+            meant=self._meant(fact, found.fact),
+            issues=self.issues.against(found.fact)[:top],
+        )
         return found.by_audit(told, self.graph.readable)
 
     def _told(self, fact: Tensor) -> tuple[Audited, int]:

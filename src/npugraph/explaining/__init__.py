@@ -20,9 +20,10 @@ from npugraph.explaining.records import (
     Usage,
     why_untold,
 )
-from npugraph.explaining.remarks import OVERALL, Place, Remark
+from npugraph.explaining.remarks import ISSUE, OVERALL, Place, Remark
 
 __all__ = [
+    "ISSUE",
     "OVERALL",
     "Alternative",
     "Audited",

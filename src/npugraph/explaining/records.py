@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npugraph.display import Shown
-from npugraph.explaining.remarks import Place, Remark, Speaks, column_remarks
+from npugraph.explaining.remarks import Place, Remark, Speaks, column_remarks, issue_remarks
 from npugraph.graph import Side
 from npugraph.names import Readable, ReadableNames, percent, shorten
 
@@ -153,6 +153,7 @@ class Audited:
         place: where all evidence together puts it; None: it was not judged.
         column_odds: by which factor columns of the input change the odds of its being wrong.
         columns: the names of these columns.
+        issues: what was found about it without a model: kind and sentence of each.
     """
 
     probability: tuple[float | None, ...]
@@ -161,11 +162,13 @@ class Audited:
     place: Place | None = None
     column_odds: float | None = None
     columns: tuple[str, ...] = ()
+    issues: tuple[tuple[str, str], ...] = ()
 
     def remarks(self) -> tuple[Remark, ...]:
         """Return what is to be said of it, in sentences."""
         place = () if self.place is None else self.place.remarks(self.probability[0])
-        return (*place, *column_remarks(self.column_odds, self.columns))
+        columns = column_remarks(self.column_odds, self.columns)
+        return (*place, *columns, *issue_remarks(self.issues))
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ class Explanation(Shown):
         probability: that the fact is true, where it was judged, else None.
         untold: why an audit tells no probability, in a sentence.
         remarks: what an audit says of it, for it and against it: where all evidence together puts
-            it, and what columns of the input say.
+            it, what columns of the input say, and issues that were found without a model.
         low: lower end of its 90% interval, where there is one.
         high: upper end.
         names: how names in it are shown, where not as they are.
@@ -251,7 +254,10 @@ class Explanation(Shown):
         rows: dict[str, object] = {"stored": self.stored}
         if self.probability is not None:
             rows["probability"] = self.probability
-        rows |= {"for it": len(self.supporting), "against it": len(self.contradicting)}
+        rows |= {
+            "for it": len(self.supporting) + len(self.said("for")),
+            "against it": len(self.contradicting) + len(self.said("against")),
+        }
         return f"Explanation of {self._words(self.fact)}", rows
 
     def mentioned(self) -> set[str]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Speaks = Literal["for", "against"]
-RemarkKind = Literal["place", "columns"]
+RemarkKind = Literal["place", "columns", "issue"]
 
 # How every sentence on the place of a fact begins.
 OVERALL = "All evidence together"
+# How every sentence on an issue begins.
+ISSUE = "Issue ("
 # Columns that change the odds by less than this factor have not moved a fact.
 MOVED = 1.05
 
@@ -21,7 +23,7 @@ class Remark:
 
     Attributes:
         kind: ``place``: where all evidence together puts it; ``columns``: what the columns of the
-            input say.
+            input say; ``issue``: what was found without a model.
         speaks: ``for`` or ``against`` the fact.
         text: the sentence.
     """
@@ -99,6 +101,17 @@ def column_remarks(odds: float | None, columns: Sequence[str]) -> tuple[Remark, 
     by = odds if against else 1 / odds
     text = f"{subject} {doing} the odds of its being wrong by {by:.1f}."
     return (Remark("columns", "against" if against else "for", text),)
+
+
+def issue_remarks(issues: Sequence[tuple[str, str]]) -> tuple[Remark, ...]:
+    """Say which issues are about a fact, each with its kind and its sentence.
+
+    >>> issue_remarks([("self-loop", "All others join two different entities.")])[0].text
+    'Issue (self-loop): All others join two different entities.'
+    """
+    return tuple(
+        Remark("issue", "against", f"{ISSUE}{kind}): {sentence}") for kind, sentence in issues
+    )
 
 
 def ordinal(number: int) -> str:

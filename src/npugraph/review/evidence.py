@@ -12,7 +12,7 @@ import pyarrow.parquet
 from npugraph.asking import AuditExplainer
 from npugraph.auditing.page import BY_PATH, sentences
 from npugraph.errors import NpugraphError
-from npugraph.explaining import OVERALL
+from npugraph.explaining import ISSUE, OVERALL
 from npugraph.report import Evidence
 from npugraph.review.material import Material
 
@@ -38,11 +38,11 @@ class Found:
     def of(cls, evidence: Evidence) -> Found:
         """Take the sentences on paths apart, and leave out what a card has of its own.
 
-        That is the place in the order, which answers may have changed.
+        That are its issues, and its place in the order, which answers may have changed.
         """
         paths = tuple(text for text in evidence.supporting if text.startswith(BY_PATH))
         supporting, contradicting = (
-            tuple(text for text in part if not text.startswith((BY_PATH, OVERALL)))
+            tuple(text for text in part if not text.startswith((BY_PATH, OVERALL, ISSUE)))
             for part in (evidence.supporting, evidence.contradicting)
         )
         return cls(
