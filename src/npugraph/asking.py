@@ -283,14 +283,16 @@ class AuditExplainer:
         """Return what the audit tells of a fact, by its row of the posterior."""
         told = tuple(judged.get(name) for name in ("probability", "low", "high"))
         place, stored = judged.get("place"), judged.get("collected", True)
+        known = judged.get("known")
         listed = _listed(self.folder, fact, "suspects.tsv" if stored else "missing.tsv")
         return Audited(
             told,
             "" if told[0] is not None else _untold(self._record, judged),
             _meant(fact, listed) if stored else None,
             place=None
-            if place is None
+            if place is None or known is not None
             else Place(place, self._counts[stored], stored, listed=listed is not None),
+            known=known,
             column_odds=judged.get("column_odds"),
             columns=tuple(self._record.get("columns", ())),
         )

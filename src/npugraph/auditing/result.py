@@ -409,7 +409,7 @@ class Findings:
         """Return the evidence about one fact, given as labels or ids.
 
         A collected fact is ranked by the system that never saw it, a proposed one by the system
-        that found it; both come with their probability.
+        that found it; both come with their probability. What a label or an answer says is told.
         """
         if not isinstance(fact, Tensor):
             fact = fact_ids(self.graph, fact)
@@ -440,15 +440,20 @@ class Findings:
                 ends = (judged.probability, judged.low, judged.high)
                 told = tuple(float(values[at]) for values in ends)
             odds = self.column_odds if stored else None
+            known = True if stored and _among(fact, self.answers.right) else None
+            place = Place(int(places[at]), len(places), stored, listed=at in rows)
             audited = Audited(
                 told,
                 "" if verdict.reliable else why_untold(True, verdict.level, verdict.why),
                 None,
-                place=Place(int(places[at]), len(places), stored, listed=at in rows),
+                place=place if known is None else None,
+                known=known,
                 column_odds=None if odds is None else float(odds[at]),
                 columns=heeded(self.columns),
             )
             return audited, int(judged.fold[at])
+        if _among(fact, self.answers.wrong):
+            return Audited((0.0, 0.0, 0.0), "", None, known=False), 0
         untold = why_untold(False, self.verdict.level, self.verdict.why)
         return Audited((None, None, None), untold, None), 0
 
@@ -470,6 +475,10 @@ class Findings:
             if fix is not None:
                 return Meant.instead_of(names, fix.side, fix.label, fix.stored)
         return None
+
+
+def _among(fact: Tensor, facts: Tensor) -> bool:
+    return bool((facts == fact.cpu()).all(1).any())
 
 
 def _numbered(count: int) -> pa.Table:

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npugraph.display import Shown
-from npugraph.explaining.remarks import Place, Remark, Speaks, column_remarks, issue_remarks
+from npugraph.explaining.remarks import (
+    Place,
+    Remark,
+    Speaks,
+    column_remarks,
+    issue_remarks,
+    known_remarks,
+)
 from npugraph.graph import Side
 from npugraph.names import Readable, ReadableNames, percent, shorten
 
@@ -150,7 +157,8 @@ class Audited:
         probability: that it is true, and both ends of the interval; None where not told.
         untold: why not.
         meant: what the audit proposes instead.
-        place: where all evidence together puts it; None: it was not judged.
+        place: where all evidence together puts it; None: it was not judged, or is known.
+        known: what a label or an answer says of it, None: nothing; what is known is stored.
         column_odds: by which factor columns of the input change the odds of its being wrong.
         columns: the names of these columns.
         issues: what was found about it without a model: kind and sentence of each.
@@ -160,6 +168,7 @@ class Audited:
     untold: str
     meant: Meant | None
     place: Place | None = None
+    known: bool | None = None
     column_odds: float | None = None
     columns: tuple[str, ...] = ()
     issues: tuple[tuple[str, str], ...] = ()
@@ -168,7 +177,7 @@ class Audited:
         """Return what is to be said of it, in sentences."""
         place = () if self.place is None else self.place.remarks(self.probability[0])
         columns = column_remarks(self.column_odds, self.columns)
-        return (*place, *columns, *issue_remarks(self.issues))
+        return (*known_remarks(self.known), *place, *columns, *issue_remarks(self.issues))
 
 
 @dataclass(frozen=True)
@@ -222,8 +231,9 @@ class Explanation(Shown):
         paths: what a model that judges by paths rests on, heaviest first.
         probability: that the fact is true, where it was judged, else None.
         untold: why an audit tells no probability, in a sentence.
-        remarks: what an audit says of it, for it and against it: where all evidence together puts
-            it, what columns of the input say, and issues that were found without a model.
+        known: what a label of the audit's input or an answer says; None: nothing.
+        remarks: what an audit says of it, for it and against it: what is known, where all evidence
+            together puts it, what columns of the input say, and issues found without a model.
         low: lower end of its 90% interval, where there is one.
         high: upper end.
         names: how names in it are shown, where not as they are.
@@ -246,6 +256,7 @@ class Explanation(Shown):
     low: float | None = None
     high: float | None = None
     untold: str = ""
+    known: bool | None = None
     remarks: tuple[Remark, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -286,6 +297,9 @@ class Explanation(Shown):
             low=low,
             high=high,
             untold=told.untold,
+            # What is known to be wrong is no evidence, but it is in the input.
+            stored=self.stored or told.known is not None,
+            known=told.known,
             remarks=told.remarks(),
             names={**self.names, **names},
         )
@@ -301,23 +315,22 @@ class Explanation(Shown):
     def to_text(self) -> str:
         """Return lines for the terminal.
 
-        What agrees with the probability comes first; what does not is said to be outweighed,
-        where something is shown that outweighs it.
+        What agrees with what is known, or with the probability, comes first; what does not is said
+        to be outweighed, where something is shown that outweighs it.
         """
         state = "stored" if self.stored else "not stored"
         lines = [f"{self._words(self.fact)}  [{state}]", *self._probability_lines()]
-        right = self.probability is not None and self.probability >= 0.5
-        wrong = self.probability is not None and not right
+        verdict = self._verdict()
         both: dict[Speaks, list[str]] = {
             "for": [*self._remark_lines("for"), *self._for_lines(), *self._path_lines()],
             "against": [*self._remark_lines("against"), *self._against_lines()],
         }
         sections = [
-            *self._weighed(both, "against" if wrong else "for" if right else None),
+            *self._weighed(both, verdict),
             ("How usual it is", list(self._usage_lines())),
             ("The nearest stored facts", list(self._nearest_lines())),
             ("What scores higher", list(self._ranked_lines())),
-            ("Perhaps meant", [] if right else list(self._meant_lines())),
+            ("Perhaps meant", [] if verdict == "for" else list(self._meant_lines())),
         ]
         for title, content in sections:
             if content:
@@ -327,7 +340,16 @@ class Explanation(Shown):
     def _words(self, fact: Labels) -> str:
         return f"({', '.join(map(self.name, fact))})"
 
+    def _verdict(self) -> Speaks | None:
+        """Return what is known, or more probable; None where neither is told."""
+        if self.known is None and self.probability is None:
+            return None
+        right = self.probability is not None and self.probability >= 0.5
+        return "for" if (right if self.known is None else self.known) else "against"
+
     def _probability_lines(self) -> list[str]:
+        if self.known is not None:
+            return [f"It is known to be {'right' if self.known else 'wrong'}."]
         if self.probability is None:
             return [f"No probability is told. {self.untold}"] if self.untold else []
         line = f"Probability of being true: {percent(self.probability)}"

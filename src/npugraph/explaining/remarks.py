@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Speaks = Literal["for", "against"]
-RemarkKind = Literal["place", "columns", "issue"]
+RemarkKind = Literal["known", "place", "columns", "issue"]
 
 # How every sentence on the place of a fact begins.
 OVERALL = "All evidence together"
@@ -22,8 +22,9 @@ class Remark:
     """A sentence of an audit about one fact.
 
     Attributes:
-        kind: ``place``: where all evidence together puts it; ``columns``: what the columns of the
-            input say; ``issue``: what was found without a model.
+        kind: ``known``: what a label or an answer says; ``place``: where all evidence together
+            puts it; ``columns``: what the columns of the input say; ``issue``: what was found
+            without a model.
         speaks: ``for`` or ``against`` the fact.
         text: the sentence.
     """
@@ -75,6 +76,18 @@ class Place:
             less = f"less suspicious than {self.number - 1:,} of the {self.among - 1:,} other"
             return (Remark("place", verdict, f"{OVERALL} makes it {less} stored facts."),)
         return (Remark("place", verdict, f"{said}, and still more probably {other}."),)
+
+
+def known_remarks(known: bool | None) -> tuple[Remark, ...]:
+    """Say who says that a fact is right, or wrong; None: nobody does.
+
+    >>> known_remarks(False)[0].text
+    'A label of the input or an answer says that it is wrong.'
+    """
+    if known is None:
+        return ()
+    text = f"A label of the input or an answer says that it is {'right' if known else 'wrong'}."
+    return (Remark("known", "for" if known else "against", text),)
 
 
 def column_remarks(odds: float | None, columns: Sequence[str]) -> tuple[Remark, ...]:
