@@ -161,6 +161,14 @@ def test_an_audit_its_folder_and_a_run_explain(
     assert by_object.stored
     assert by_object.probability == pytest.approx(by_folder.probability)
     assert by_object.supporting == by_folder.supporting
+    first = [done.suspects[name][0].as_py() for name in COLUMNS]
+    suspect = npugraph.explain(str(out), *first, device="cpu")
+    assert suspect.remarks == npugraph.explain(done, *first).remarks
+    assert suspect.said("against")[0].startswith("All evidence together makes it the most suspicio")
+    proposed = [done.missing[name][0].as_py() for name in COLUMNS]
+    new = npugraph.explain(str(out), *proposed, device="cpu")
+    assert new.remarks == npugraph.explain(done, *proposed).remarks
+    assert "most probable of" in new.said("for")[0]
     assert npugraph.explain(folder, *facts()[4], device="cpu").probability is None
 
 

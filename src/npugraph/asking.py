@@ -20,13 +20,14 @@ import torch
 from torch import Tensor
 
 from npugraph.auditing import Audit
+from npugraph.auditing.issues import Issues
 from npugraph.auditing.statistics.verdict import OF_RELATION, RELIABLE
 from npugraph.auditing.views.path import half_of
 from npugraph.data.frames import rows_of
 from npugraph.data.io import ReadOptions, read_own_table
 from npugraph.data.sources import GraphLike
 from npugraph.errors import RunError, SettingsError, nearest
-from npugraph.explaining import Explainer, Explanation, Meant, fact_ids, why_untold
+from npugraph.explaining import Audited, Explainer, Explanation, Meant, Place, fact_ids, why_untold
 from npugraph.explaining import explain as find_evidence
 from npugraph.fitting import Fitted, load, on_graph
 from npugraph.graph import SIDES, KnowledgeGraph, Side
@@ -275,10 +276,48 @@ class AuditExplainer:
             paths=by_paths.strongest_paths(here, top),
             top=top,
         )
+        told = self._told(fact, judged)
+        told = dataclasses.replace(told, issues=self._issues.against(fact)[:top])
+        return found.by_audit(told, self._explainer.tables.readable)
+
+    def _told(self, fact: tuple[str, str, str], judged: dict[str, Any]) -> Audited:
+        """Return what the audit tells of a fact, by its row of the posterior."""
         told = tuple(judged.get(name) for name in ("probability", "low", "high"))
-        untold = "" if told[0] is not None else _untold(self.folder, judged)
-        meant = _meant(self.folder, fact)
-        return found.by_audit(told, untold, meant, self._explainer.tables.readable)
+        place, stored = judged.get("place"), judged.get("collected", True)
+        known = judged.get("known")
+        listed = _listed(self.folder, fact, "suspects.tsv" if stored else "missing.tsv")
+        return Audited(
+            told,
+            "" if told[0] is not None else _untold(self._record, judged),
+            _meant(fact, listed) if stored else None,
+            place=None
+            if place is None or known is not None
+            else Place(place, self._counts[stored], stored, listed=listed is not None),
+            known=known,
+            column_odds=judged.get("column_odds"),
+            columns=tuple(self._record.get("columns", ())),
+        )
+
+    @cached_property
+    def _issues(self) -> Issues:
+        return Issues(read_own_table(self.folder / "issues.tsv"))
+
+    @cached_property
+    def _record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(
+            (self.folder / "audit.json").read_text(encoding="utf-8")
+        )
+        return record
+
+    @cached_property
+    def _counts(self) -> dict[bool, int]:
+        """How many distinct facts were judged: stored and proposed ones."""
+        path, names = self.folder / "posterior.parquet", ["collected", "place"]
+        rows = pyarrow.parquet.read_table(path, columns=names)
+        return {
+            stored: pc.max(rows.filter(pc.equal(rows["collected"], stored))["place"]).as_py() or 0
+            for stored in (True, False)
+        }
 
     def _places(self, fold: int) -> tuple[Path, Path]:
         """Return where the systems of a fold are: its own, and the one that judges by paths."""
@@ -305,9 +344,8 @@ class AuditExplainer:
         return self._systems[place]
 
 
-def _untold(folder: Path, judged: dict[str, Any]) -> str:
-    """Return why the audit in a folder tells no probability of a fact."""
-    record = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+def _untold(record: dict[str, Any], judged: dict[str, Any]) -> str:
+    """Return why an audit tells no probability of a fact."""
     verdict = "verdict" if judged.get("collected", True) else "missing_verdict"
     level, why = record[verdict], record[f"{verdict}_reason"]
     if judged and level == RELIABLE:
@@ -316,17 +354,29 @@ def _untold(folder: Path, judged: dict[str, Any]) -> str:
     return why_untold(bool(judged), level, why)
 
 
-def _meant(folder: Path, fact: tuple[str, str, str]) -> Meant | None:
-    """Return what the audit in a folder proposes instead of a fact, where it is a suspect."""
-    table = read_own_table(folder / "suspects.tsv")
-    for row in table.to_pylist():
-        if (row["head"], row["relation"], row["tail"]) != fact:
-            continue
-        if row["replace"]:
-            return Meant.instead_of(fact, row["replace"], row["by"], stored=False)
-        for side in SIDES:
-            if row.get(f"stored_{side}", "") not in ("", row[side]):
-                return Meant.instead_of(fact, side, row[f"stored_{side}"], stored=True)
+def _listed(folder: Path, fact: tuple[str, str, str], name: str) -> dict[str, str] | None:
+    """Return the row of a fact in a list of an audit, where it is there."""
+    table = read_own_table(folder / name)
+    if not len(table):
+        return None
+    same = None
+    for column, value in zip(("head", "relation", "tail"), fact, strict=True):
+        equal = pc.equal(table[column], value)
+        same = equal if same is None else pc.and_(same, equal)
+    rows: list[dict[str, str]] = table.filter(same).to_pylist()
+    return rows[0] if rows else None
+
+
+def _meant(fact: tuple[str, str, str], row: dict[str, str] | None) -> Meant | None:
+    """Return what an audit proposes instead of a suspect, by its row of the list."""
+    if row is None:
+        return None
+    if row["replace"]:
+        side: Side = "head" if row["replace"] == "head" else "tail"
+        return Meant.instead_of(fact, side, row["by"], stored=False)
+    for side in SIDES:
+        if row.get(f"stored_{side}", "") not in ("", row[side]):
+            return Meant.instead_of(fact, side, row[f"stored_{side}"], stored=True)
     return None
 
 

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 import torch
 
-from audit_samples import FAST, graph_of, people
+from audit_samples import FAST, WRONG, graph_of, people
+from npugraph.asking import explain
 from npugraph.auditing import AuditSettings, audit
 from npugraph.auditing.columns import check_columns, judge_columns
 from npugraph.auditing.judgement import Judgement
-from npugraph.auditing.page import notes
+from npugraph.auditing.page import notes, sentences
 from npugraph.data.io import ReadOptions, read_graph
 from npugraph.data.sources import load_graph
 from npugraph.errors import DataError
+from npugraph.explaining.remarks import MOVED
 from npugraph.graph import KnowledgeGraph
 
 QUICK = {"folds": 2, "missing": 0, "self_test": 0, "search": False, "device": "cpu"}
@@ -105,6 +107,29 @@ def test_an_audit_heeds_a_confidence_and_a_column_and_says_so(tmp_path: Path) ->
     assert np.allclose(ours["score"], theirs["score"], rtol=0, atol=1e-12)
     assert set(ours["source"].to_pylist()) == {"web"}
     assert ours.drop_columns(["score", "source"]).equals(theirs.drop_columns(["score"]))
+
+
+def test_an_explanation_says_what_a_column_did(tmp_path: Path) -> None:
+    names = [*people(36), *WRONG]
+    origin = pa.array(["web" if row in WRONG else f"book {i % 5}" for i, row in enumerate(names)])
+    graph = dataclasses.replace(graph_of(names), columns={"from": origin})
+    found = audit(graph, {**QUICK, "source": "from"}, FAST, out=tmp_path)
+    found.write(tmp_path)
+    assert found.column_odds is not None
+    odds = dict(zip(map(tuple, found.collected.facts.tolist()), found.column_odds, strict=True))
+    told = 0
+    for fact in WRONG:
+        by_object, by_folder = found.explain(fact), explain(tmp_path, *fact, device="cpu")
+        assert by_object.remarks == by_folder.remarks
+        factor = odds[by_object.ids]
+        said = [one for one in by_object.remarks if one.kind == "columns"]
+        assert bool(said) == (factor >= MOVED)
+        for one in said:
+            told += 1
+            assert one.text.startswith("The column from makes it more suspicious: it multiplies")
+            assert f"{factor:.1f}." in one.text
+            assert one.text in sentences(by_folder, []).contradicting
+    assert told, "One source has all that is wrong."
 
 
 def test_an_unknown_column_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from audit_samples import WRONG, graph_of, people, rows
+from npugraph.asking import explain
 from npugraph.auditing import Audit, AuditSettings, audit, write_audit
 from npugraph.auditing.answers import gather_answers
 from npugraph.auditing.figures import summary
@@ -60,6 +61,27 @@ def test_known_wrong_facts_are_in_no_fold_and_no_system_saw_them(found: Audit) -
     for judged in (found.collected, found.proposed):
         index = found.graph.with_facts(judged.facts).index()
         assert not index.contains(wrong).any()
+
+
+def test_an_explanation_says_what_is_known(tmp_path: Path) -> None:
+    found = audit(labelled(), QUICK, out=tmp_path)
+    found.write(tmp_path)
+    for fact, known, word in ((WRONG[0], False, "wrong"), (rows()[0], True, "right")):
+        for told in (found.explain(fact), explain(tmp_path, *fact, device="cpu")):
+            assert told.stored
+            assert told.known is known
+            said = f"A label of the input or an answer says that it is {word}."
+            assert said == told.said("for" if known else "against")[0]
+            assert not [one for one in told.remarks if one.kind == "place"]
+            first, second, third, *_ = told.to_text().splitlines()
+            assert first.endswith("[stored]")
+            assert second == f"It is known to be {word}."
+            assert third == f"What speaks {'for' if known else 'against'} it"
+            assert "did not judge" not in told.untold
+    assert found.explain(WRONG[0]).probability == 0
+    nothing = found.explain(rows()[RIGHT + 1])
+    assert nothing.known is None
+    assert "known to be" not in nothing.to_text()
 
 
 def test_known_wrong_facts_are_reported_and_taken_out(found: Audit, tmp_path: Path) -> None:

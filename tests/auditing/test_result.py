@@ -27,9 +27,9 @@ from npugraph.auditing.figures import summary
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.judgement import weigh
 from npugraph.auditing.presets import SEARCH, searches
-from npugraph.auditing.result import CORRECTED, LISTED
 from npugraph.auditing.settings import ViewName
 from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.tables import CORRECTED, LISTED
 from npugraph.auditing.views import ViewInputs, suited_views
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError, RunError, SettingsError
@@ -86,6 +86,7 @@ def test_the_posterior_has_every_row_and_every_proposal(done: Audit) -> None:
         "collected",
         "fold",
         "known",
+        "place",
     ]
     given = len(rows())
     assert table["known"].null_count == len(table), "Nothing is known of any fact."

@@ -18,7 +18,7 @@ import torch
 from audit_samples import called_reliable, rows
 from npugraph.auditing import Audit, Thresholds, write_audit
 from npugraph.auditing.page import notes
-from npugraph.auditing.result import CORRECTED
+from npugraph.auditing.tables import CORRECTED
 from npugraph.data.io import read_graph
 from npugraph.data.sources import load_graph
 from npugraph.graph import Vocabulary

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from npugraph.auditing.page import BY_PATH
 from npugraph.data.io import write_table
+from npugraph.explaining import ISSUE, OVERALL
 from npugraph.review import Desk
 from review_samples import sample_audit
 
@@ -20,8 +21,8 @@ def test_written_evidence_is_shown_and_paths_stand_apart(tmp_path: Path) -> None
         "head": head,
         "relation": relation,
         "tail": tail,
-        "supporting": ["a rule holds", f"{BY_PATH}a -> b (weight 0.50)"],
-        "contradicting": ["a rule does not"],
+        "supporting": [f"{OVERALL} says yes.", "a rule holds", f"{BY_PATH}a -> b (weight 0.50)"],
+        "contradicting": [f"{OVERALL} says no.", f"{ISSUE}type): no.", "a rule does not"],
         "usual": [],
         "alternatives": ["tail town 00002"],
     }

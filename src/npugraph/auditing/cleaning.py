@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from torch import Tensor
 
-from npugraph.auditing.result import FACT, Findings
+from npugraph.auditing.result import Findings
+from npugraph.auditing.tables import FACT
 from npugraph.data.io import (
     ReadOptions,
     compress,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from npugraph.arrays import Ints
+from npugraph.arrays import Floats, Ints
 from npugraph.auditing.judgement import Judgement
 from npugraph.auditing.settings import AuditSettings
 from npugraph.auditing.statistics.columns import (
@@ -56,6 +58,11 @@ def judge_columns(
     return judged.with_odds(ratio), effects
 
 
+def moved_odds(before: Judgement, after: Judgement) -> Floats:
+    """Return by which factor columns changed the odds of being wrong of each fact [n]."""
+    return np.asarray(np.exp(before.score - after.score))
+
+
 def source_groups(graph: KnowledgeGraph, settings: AuditSettings) -> Ints | None:
     """Return the source of each fact of a graph, from 0, or None; those without one share one."""
     if settings.source is None:
@@ -82,9 +89,18 @@ def _groups(column: pa.Array, as_number: bool) -> Ints:
     return groups
 
 
+def heeded(effects: Mapping[str, ColumnEffect]) -> tuple[str, ...]:
+    """Return the names of the columns that say something about the facts."""
+    return tuple(name for name, effect in effects.items() if not _says_nothing(effect))
+
+
+def _says_nothing(effect: ColumnEffect) -> bool:
+    return effect.spread == 0 or effect.highest == effect.lowest
+
+
 def column_note(name: str, effect: ColumnEffect) -> str:
     """Say in a sentence what a column says."""
-    if effect.spread == 0 or effect.highest == effect.lowest:
+    if _says_nothing(effect):
         return (
             f"The column {name} says nothing about the facts here: by it they are no more and no "
             "less suspicious than chance has it."

@@ -7,6 +7,7 @@ from typing import Any
 
 from npugraph.auditing.answers import record
 from npugraph.auditing.clusters import Cluster
+from npugraph.auditing.columns import heeded
 from npugraph.auditing.page import notes, untold_share, warnings
 from npugraph.auditing.result import Findings
 from npugraph.auditing.statistics.contribution import Contribution
@@ -71,6 +72,7 @@ def summary(found: Findings) -> dict[str, Any]:
         "wrong_end": found.wrong_end if found.share_told else None,
         "noise_profile": _profile(found),
         "clusters": [_cluster_record(found, one) for one in found.clusters],
+        "columns": list(heeded(found.columns)),
         "views": [_view_record(one) for one in found.views],
         "suspects": len(found.suspects),
         "corrections": {

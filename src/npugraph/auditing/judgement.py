@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -26,8 +24,6 @@ from npugraph.graph import KnowledgeGraph, TripleIndex
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
-# What is told only where it holds.
-PROMISED = ("probability", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -53,23 +49,6 @@ class Judgement:
         figures = (self.probability, self.low, self.high)
         changed = (apply_ratio(values, ratio) for values in figures)
         return Judgement(self.facts, self.fold, self.score - np.log(ratio), *changed)
-
-    def figures(self) -> dict[str, NDArray[Any]]:
-        """Return the columns that it adds to its facts; folds are counted from 1."""
-        return {
-            "probability": self.probability,
-            "low": self.low,
-            "high": self.high,
-            "score": self.score,
-            "fold": self.fold + 1,
-        }
-
-    def columns(self, told: Bools) -> dict[str, pa.Array]:
-        """Return these columns for a table; probabilities that are not told [n] are empty."""
-        return {
-            name: pa.array(values, mask=~told if name in PROMISED else None)
-            for name, values in self.figures().items()
-        }
 
     def first(self, count: int) -> Judgement:
         """Return the first facts."""
@@ -107,6 +86,15 @@ def weigh_some(
         thresholds=settings.thresholds,
         seed=settings.seed,
     )
+
+
+def pool_scores(crossfit: CrossFit, model: TruthModel) -> tuple[Floats, Ints]:
+    """Return scores and relations [m] of the facts of all pools."""
+    features, fold, facts = (
+        torch.cat([getattr(pool, name) for pool in crossfit.pools.values()])
+        for name in ("features", "fold", "facts")
+    )
+    return model.stack.score(features.numpy(), fold.numpy()), facts[:, 1].numpy()
 
 
 def judge_collected(

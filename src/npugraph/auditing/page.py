@@ -15,9 +15,10 @@ from npugraph.auditing.alternatives import better_alternatives, end_of
 from npugraph.auditing.answers import sentences as sentences_on_answers
 from npugraph.auditing.columns import column_note
 from npugraph.auditing.promise import wrong_among
-from npugraph.auditing.result import CORRECTED, FACT, Findings
+from npugraph.auditing.result import Findings
 from npugraph.auditing.settings import SET_BY_AUDIT
 from npugraph.auditing.statistics.verdict import RELIABLE
+from npugraph.auditing.tables import CORRECTED, FACT
 from npugraph.explaining import Alternative, CollectionModel, Explanation
 from npugraph.graph import TripleIndex
 from npugraph.metrics import reliability_curve
@@ -316,7 +317,7 @@ def _row(row: dict[str, Any], evidence: Evidence, **more: Any) -> FactRow:
 def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
     """Put an explanation, and the alternatives that fit better, into short sentences."""
     relation = found.name(found.fact[1])
-    supporting = []
+    supporting = [*found.said("for")]
     for item in found.supporting:
         way = (
             " and ".join(f"({', '.join(map(found.name, fact))})" for fact in item.ways[0])
@@ -353,7 +354,7 @@ def sentences(found: Explanation, better: list[Alternative]) -> Evidence:
         for item in better
         if not item.collected
     ]
-    against = tuple(item.text for item in found.contradicting)
+    against = (*found.said("against"), *(item.text for item in found.contradicting))
     return Evidence(tuple(supporting), against, tuple(usual), tuple(fitting))
 
 

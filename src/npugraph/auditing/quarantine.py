@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from npugraph.auditing.result import FACT, Findings
+from npugraph.auditing.result import Findings
+from npugraph.auditing.tables import FACT
 from npugraph.data.io import TEXT, ReadOptions, split_suffixes, text_layout
 from npugraph.data.io.encode import MORE
 from npugraph.data.io.layout import assign_roles

@@ -17,7 +17,7 @@ from npugraph.auditing.answers import Answers, Learned
 from npugraph.auditing.clusters import Cluster
 from npugraph.auditing.corrections import Corrector
 from npugraph.auditing.issues import Issues
-from npugraph.auditing.judgement import PROMISED, Judgement
+from npugraph.auditing.judgement import Judgement, pool_scores
 from npugraph.auditing.out_of_fold import CrossFit
 from npugraph.auditing.presets import Tried
 from npugraph.auditing.promise import find_suspects, promised_suspects, wrong_among
@@ -30,7 +30,6 @@ from npugraph.auditing.statistics.review_lists import find_missing_facts
 from npugraph.auditing.statistics.self_test import SelfTest
 from npugraph.auditing.statistics.verdict import (
     CANNOT_JUDGE,
-    OF_RELATION,
     RELIABLE,
     Level,
     Verdict,
@@ -40,11 +39,20 @@ from npugraph.auditing.statistics.verdict import (
     judge_trust,
     not_taken_yet,
 )
+from npugraph.auditing.tables import (
+    CORRECTED,
+    LISTED,
+    posterior_table,
+    proposal_places,
+    suspicion_places,
+    told_figures,
+)
+from npugraph.auditing.told import ToldFacts, among
 from npugraph.auditing.views import Ranking
 from npugraph.auditing.views.path import half_of
 from npugraph.calibration.class_priors import Interval, Priors
-from npugraph.explaining import Explainer, Explanation, Meant, fact_ids, why_untold
-from npugraph.graph import KnowledgeGraph, TripleIndex
+from npugraph.explaining import Audited, Explainer, Explanation, Meant, fact_ids, why_untold
+from npugraph.graph import KnowledgeGraph
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
 from npugraph.report import Correction
@@ -53,11 +61,6 @@ from npugraph.settings import TrainSettings
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
-FACT = ("head", "relation", "tail")
-# The columns of the lists of suspect and of missing facts.
-LISTED = (*FACT, "probability", "low", "high", "score")
-# What a list of suspects has besides.
-CORRECTED = ("replace", "by", "stored_head", "stored_tail")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,8 @@ class Findings:
         chosen: validation MRR of each training setting that was tried.
         columns: what each column of the input says about its facts.
         by_columns: whether no count could be promised without these.
+        column_odds: by which factor they change the odds of being wrong of each distinct collected
+            fact [n]; None: they say nothing.
         clusters: entities whose facts stand out, at either end.
         since: how it came of an earlier audit; None: it is a full one.
     """
@@ -110,6 +115,7 @@ class Findings:
     chosen: Tried = ()
     columns: Mapping[str, ColumnEffect] = dataclasses.field(default_factory=dict)
     by_columns: bool = False
+    column_odds: Floats | None = None
     clusters: tuple[Cluster, ...] = ()
     since: Since | None = None
 
@@ -165,17 +171,11 @@ class Findings:
     @cached_property
     def relation_verdicts(self) -> dict[int, Level]:
         """The verdict on each relation with enough facts, by its number."""
-        kinds = self.crossfit.pools.values()
-        features, fold, facts = (
-            torch.cat([getattr(pool, name) for pool in kinds])
-            for name in ("features", "fold", "facts")
-        )
-        score = self.model.stack.score(features.numpy(), fold.numpy())
         relation = self.collected.facts[:, 1].numpy()
         return judge_relations(
             self.model,
             relation,
-            (score, facts[:, 1].numpy()),
+            pool_scores(self.crossfit, self.model),
             self.verdict.level,
             self.settings.thresholds,
         )
@@ -259,42 +259,30 @@ class Findings:
         """Every input row and every proposed fact with its probability: as in posterior.parquet.
 
         A fact that is known to be wrong has probability 0 and no score. ``known`` is what labels
-        and answers say; ``source`` is there where the audit was told of one, and ``new`` where it
-        goes on from an earlier audit: whether the fact was added or changed.
+        and answers say. ``place`` is that in the order of distinct facts, from 1: of stored ones
+        the most suspicious is first, of proposed ones the most probable. ``source`` is there
+        where the audit was told of one, ``new`` where it goes on from an earlier audit: whether
+        the fact was added or changed, and ``column_odds`` where columns were heeded.
         """
-        place, known = self.place, self.place >= 0
-        stored = self.graph.to_table().select(list(FACT))
-        for name, values in self.collected.figures().items():
-            taken = values[place]
-            if name in PROMISED:
-                hidden = known & ~self.told[place]
-                column = pa.array(np.where(known, taken, 0.0), mask=hidden)
-            else:
-                column = pa.array(taken, mask=None if known.all() else ~known)
-            stored = stored.append_column(name, column)
-        new = self.graph.with_facts(self.proposed.facts).to_table()
-        for name, values in self.proposed.columns(self._missing_told).items():
-            new = new.append_column(name, values)
-        right = TripleIndex(self.answers.right, self.graph.num_entities, self.graph.num_relations)
-        sure = right.contains(self.graph.facts).numpy() | ~known
-        stored = stored.append_column("known", pa.array(known, mask=~sure))
-        new = new.append_column("known", pa.nulls(len(new), pa.bool_()))
-        names = [*LISTED, "collected", "fold", "known"]
+        more: dict[str, tuple[pa.Array, pa.DataType]] = {}
         if self.since is not None:
-            names.append("new")
-            fresh = known & self.since.new[place]
-            stored = stored.append_column("new", pa.array(fresh))
-            new = new.append_column("new", pa.nulls(len(new), pa.bool_()))
+            fresh = (self.place >= 0) & self.since.new[self.place]
+            more["new"] = pa.array(fresh), pa.bool_()
         source = self.graph.columns.get(self.settings.source or "")
         if source is not None:
-            names.append("source")
-            stored = stored.append_column("source", source.cast(pa.string()))
-            new = new.append_column("source", pa.nulls(len(new), pa.string()))
-        both = []
-        for table, collected in ((stored, True), (new, False)):
-            column = pa.array(np.full(len(table), collected))
-            both.append(table.append_column("collected", column).select(names))
-        return pa.concat_tables(both)
+            more["source"] = source.cast(pa.string()), pa.string()
+        if self.column_odds is not None:
+            odds = pa.array(self.column_odds[self.place], mask=self.place < 0)
+            more["column_odds"] = odds, pa.float64()
+        return posterior_table(
+            self.graph,
+            self.place,
+            self.collected,
+            self.proposed,
+            told=(self.told, self._missing_told),
+            right=self.answers.right,
+            more=more,
+        )
 
     @cached_property
     def views(self) -> tuple[Contribution, ...]:
@@ -353,7 +341,7 @@ class Findings:
             most = min(most, self.settings.budget)
         asked = self.asked_missing
         listed = find_missing_facts(
-            _numbered(len(asked)),
+            pa.table({"fact": np.arange(len(asked))}),
             self.proposed.probability[asked],
             score=self.proposed.score[asked],
             budget=most,
@@ -388,7 +376,7 @@ class Findings:
     def _list(self, judged: Judgement, rows: Ints, told: NDArray[np.bool_]) -> pa.Table:
         """Return some judged facts with the columns of a list."""
         table = self.graph.with_facts(judged.facts[rows]).to_table()
-        for name, values in judged.columns(told).items():
+        for name, values in told_figures(judged, told).items():
             table = table.append_column(name, values.take(pa.array(rows)))
         return table.select(list(LISTED))
 
@@ -449,34 +437,58 @@ class Findings:
         """Return the evidence about one fact, given as labels or ids.
 
         A collected fact is ranked by the system that never saw it, a proposed one by the system
-        that found it; both come with their probability.
+        that found it; both come with their probability. What a label or an answer says is told.
         """
         if not isinstance(fact, Tensor):
             fact = fact_ids(self.graph, fact)
-        fold, was_judged, said = 0, False, self.verdict
-        probability: tuple[float | None, ...] = (None, None, None)
-        for judged, verdict, told in (
-            (self.collected, self.verdict, self.told),
-            (self.proposed, self.missing_verdict, self._missing_told),
-        ):
-            place = torch.nonzero((judged.facts == fact.cpu()).all(1)).flatten().tolist()
-            if place:
-                fold, was_judged, said = int(judged.fold[place[0]]), True, verdict
-                if verdict.reliable and not told[place[0]]:
-                    said = OF_RELATION
-            if place and told[place[0]]:
-                figures = (judged.probability, judged.low, judged.high)
-                probability = tuple(float(values[place[0]]) for values in figures)
+        told, fold = self._told(fact)
         judge = self._by_paths[half_of(fold)] if self._by_paths else None
         paths = () if judge is None else judge.strongest_paths(fact.to(judge.device), top)
         by_system = self.crossfit.systems[fold].score_all
         found = self._explainer.explain(fact, score_all=by_system, paths=paths, top=top)
-        return found.by_audit(
-            probability,
-            "" if probability[0] is not None else why_untold(was_judged, said.level, said.why),
-            self._meant(fact, found.fact),
-            self.graph.readable,
+        told = dataclasses.replace(
+            told,
+            meant=self._meant(fact, found.fact),
+            issues=self.issues.against(found.fact)[:top],
         )
+        return found.by_audit(told, self.graph.readable)
+
+    def _told(self, fact: Tensor) -> tuple[Audited, int]:
+        """Return what the audit tells of a fact, and the fold whose system judges it."""
+        for facts in self._told_facts:
+            at = facts.find(fact)
+            if at is not None:
+                return facts.tell(at), int(facts.judged.fold[at])
+        if among(fact, self.answers.wrong):
+            return Audited((0.0, 0.0, 0.0), "", None, known=False), 0
+        untold = why_untold(False, self.verdict.level, self.verdict.why)
+        return Audited((None, None, None), untold, None), 0
+
+    @cached_property
+    def _told_facts(self) -> tuple[ToldFacts, ToldFacts]:
+        """The stored and the proposed facts, and what may be told of them."""
+        stored = ToldFacts(
+            self.collected,
+            True,
+            self.verdict,
+            self.told,
+            suspicion_places(self.collected),
+            self.suspect_rows,
+            self.answers.right,
+            self.columns,
+            self.column_odds,
+        )
+        proposed = ToldFacts(
+            self.proposed,
+            False,
+            self.missing_verdict,
+            self._missing_told,
+            proposal_places(self.proposed),
+            self.missing_rows,
+            self.answers.right[:0],
+            {},
+        )
+        return stored, proposed
 
     def _meant(self, fact: Tensor, names: tuple[str, str, str]) -> Meant | None:
         """Return what is proposed instead of a fact, where it is a suspect."""
@@ -486,7 +498,3 @@ class Findings:
             if fix is not None:
                 return Meant.instead_of(names, fix.side, fix.label, fix.stored)
         return None
-
-
-def _numbered(count: int) -> pa.Table:
-    return pa.table({"fact": np.arange(count)})

@@ -15,7 +15,7 @@ from npugraph.auditing.answers import Answers, gather_answers
 from npugraph.auditing.begun import begin
 from npugraph.auditing.choosing import choose_training
 from npugraph.auditing.clusters import judge_clusters
-from npugraph.auditing.columns import check_columns, judge_columns
+from npugraph.auditing.columns import check_columns, heeded, judge_columns, moved_odds
 from npugraph.auditing.corrections import learn_corrections
 from npugraph.auditing.cost import estimate_cost
 from npugraph.auditing.earlier import Earlier
@@ -37,7 +37,7 @@ from npugraph.auditing.page import report_data
 from npugraph.auditing.presets import Tried, searches, suited_settings
 from npugraph.auditing.promise import before_answers
 from npugraph.auditing.recalibration import learn, stored_graph, told_priors
-from npugraph.auditing.result import LISTED, Findings
+from npugraph.auditing.result import Findings
 from npugraph.auditing.self_test import plant, self_test
 from npugraph.auditing.settings import AuditSettings, Stage, ViewName
 from npugraph.auditing.since import (
@@ -49,6 +49,7 @@ from npugraph.auditing.since import (
     training_since,
 )
 from npugraph.auditing.statistics.evidence import TruthModel
+from npugraph.auditing.tables import LISTED
 from npugraph.auditing.tasks import Tasks, open_tasks
 from npugraph.auditing.views import ViewInputs, build_views, suited_views
 from npugraph.auditing.write import write_audit
@@ -250,6 +251,7 @@ def _weigh(
     rows, narrowed = stored_graph(begun.graph, crossfit), weigh_some(crossfit, model, new, asked)
     judged_facts = judge_stored(crossfit, model, new, narrowed)
     stored, effects = judge_columns(judged_facts, rows, asked)
+    odds = moved_odds(judged_facts, stored)[: len(mask)] if heeded(effects) else None
     stored, clusters = judge_clusters(stored, asked)
     if since is not None:
         # What was there before is not listed again.
@@ -281,6 +283,7 @@ def _weigh(
         chosen=tried,
         columns=effects,
         by_columns=by_columns,
+        column_odds=odds,
         clusters=clusters,
         since=since,
     )

@@ -16,7 +16,8 @@ from npugraph.auditing.earlier import write_history
 from npugraph.auditing.figures import summary
 from npugraph.auditing.page import report_data, sentences
 from npugraph.auditing.quarantine import quarantine_table
-from npugraph.auditing.result import FACT, Findings
+from npugraph.auditing.result import Findings
+from npugraph.auditing.tables import FACT
 from npugraph.data.io import write_table, write_text
 from npugraph.errors import writing
 from npugraph.report import Evidence, write_report

@@ -10,6 +10,7 @@ from npugraph.explaining.evidence import Explainer, explain
 from npugraph.explaining.lookup import fact_ids
 from npugraph.explaining.records import (
     Alternative,
+    Audited,
     Contradicting,
     EvidencePath,
     Explanation,
@@ -19,15 +20,21 @@ from npugraph.explaining.records import (
     Usage,
     why_untold,
 )
+from npugraph.explaining.remarks import ISSUE, OVERALL, Place, Remark
 
 __all__ = [
+    "ISSUE",
+    "OVERALL",
     "Alternative",
+    "Audited",
     "CollectionModel",
     "Contradicting",
     "EvidencePath",
     "Explainer",
     "Explanation",
     "Meant",
+    "Place",
+    "Remark",
     "Similar",
     "Supporting",
     "Usage",

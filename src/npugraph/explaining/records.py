@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npugraph.display import Shown
+from npugraph.explaining.remarks import (
+    Place,
+    Remark,
+    Speaks,
+    column_remarks,
+    issue_remarks,
+    known_remarks,
+)
 from npugraph.graph import Side
 from npugraph.names import Readable, ReadableNames, percent, shorten
 
@@ -142,6 +150,37 @@ class Meant:
 
 
 @dataclass(frozen=True)
+class Audited:
+    """What an audit tells of one fact.
+
+    Attributes:
+        probability: that it is true, and both ends of the interval; None where not told.
+        untold: why not.
+        meant: what the audit proposes instead.
+        place: where all evidence together puts it; None: it was not judged, or is known.
+        known: what a label or an answer says of it, None: nothing; what is known is stored.
+        column_odds: by which factor columns of the input change the odds of its being wrong.
+        columns: the names of these columns.
+        issues: what was found about it without a model: kind and sentence of each.
+    """
+
+    probability: tuple[float | None, ...]
+    untold: str
+    meant: Meant | None
+    place: Place | None = None
+    known: bool | None = None
+    column_odds: float | None = None
+    columns: tuple[str, ...] = ()
+    issues: tuple[tuple[str, str], ...] = ()
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """Return what is to be said of it, in sentences."""
+        place = () if self.place is None else self.place.remarks(self.probability[0])
+        columns = column_remarks(self.column_odds, self.columns)
+        return (*known_remarks(self.known), *place, *columns, *issue_remarks(self.issues))
+
+
+@dataclass(frozen=True)
 class EvidencePath:
     """A way along stored facts from head to tail that the model judges by.
 
@@ -192,6 +231,9 @@ class Explanation(Shown):
         paths: what a model that judges by paths rests on, heaviest first.
         probability: that the fact is true, where it was judged, else None.
         untold: why an audit tells no probability, in a sentence.
+        known: what a label of the audit's input or an answer says; None: nothing.
+        remarks: what an audit says of it, for it and against it: what is known, where all evidence
+            together puts it, what columns of the input say, and issues found without a model.
         low: lower end of its 90% interval, where there is one.
         high: upper end.
         names: how names in it are shown, where not as they are.
@@ -214,6 +256,8 @@ class Explanation(Shown):
     low: float | None = None
     high: float | None = None
     untold: str = ""
+    known: bool | None = None
+    remarks: tuple[Remark, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
     def shown(self) -> tuple[str, Mapping[str, object]]:
@@ -221,7 +265,10 @@ class Explanation(Shown):
         rows: dict[str, object] = {"stored": self.stored}
         if self.probability is not None:
             rows["probability"] = self.probability
-        rows |= {"for it": len(self.supporting), "against it": len(self.contradicting)}
+        rows |= {
+            "for it": len(self.supporting) + len(self.said("for")),
+            "against it": len(self.contradicting) + len(self.said("against")),
+        }
         return f"Explanation of {self._words(self.fact)}", rows
 
     def mentioned(self) -> set[str]:
@@ -238,33 +285,28 @@ class Explanation(Shown):
         """Return a name as it is shown."""
         return self.names.get(name) or shorten(name)
 
-    def by_audit(
-        self,
-        probability: tuple[float | None, ...],
-        untold: str,
-        meant: Meant | None,
-        readable: ReadableNames,
-    ) -> Explanation:
-        """Return it with what an audit tells of the fact.
-
-        Args:
-            probability: that it is true, and both ends of the interval; None where not told.
-            untold: why not.
-            meant: what the audit proposes instead.
-            readable: how names are shown.
-        """
-        value, low, high = probability
-        names = {} if meant is None else readable.differing(meant.fact)
+    def by_audit(self, told: Audited, readable: ReadableNames) -> Explanation:
+        """Return it with what an audit tells of the fact; ``readable`` says how names are shown."""
+        value, low, high = told.probability
+        names = {} if told.meant is None else readable.differing(told.meant.fact)
         return dataclasses.replace(
             self,
             corrections=(),
-            meant=meant,
+            meant=told.meant,
             probability=value,
             low=low,
             high=high,
-            untold=untold,
+            untold=told.untold,
+            # What is known to be wrong is no evidence, but it is in the input.
+            stored=self.stored or told.known is not None,
+            known=told.known,
+            remarks=told.remarks(),
             names={**self.names, **names},
         )
+
+    def said(self, speaks: Speaks) -> tuple[str, ...]:
+        """Return what an audit says for the fact, or against it."""
+        return tuple(one.text for one in self.remarks if one.speaks == speaks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -273,22 +315,22 @@ class Explanation(Shown):
     def to_text(self) -> str:
         """Return lines for the terminal.
 
-        What agrees with the probability comes first; what does not is said to be outweighed.
+        What agrees with what is known, or with the probability, comes first; what does not is said
+        to be outweighed, where something is shown that outweighs it.
         """
         state = "stored" if self.stored else "not stored"
         lines = [f"{self._words(self.fact)}  [{state}]", *self._probability_lines()]
-        right = self.probability is not None and self.probability >= 0.5
-        wrong = self.probability is not None and not right
-        both = [
-            ("What speaks for it", wrong, [*self._for_lines(), *self._path_lines()]),
-            ("What speaks against it", right, list(self._against_lines())),
-        ]
+        verdict = self._verdict()
+        both: dict[Speaks, list[str]] = {
+            "for": [*self._remark_lines("for"), *self._for_lines(), *self._path_lines()],
+            "against": [*self._remark_lines("against"), *self._against_lines()],
+        }
         sections = [
-            *(_weighed(*part) for part in (reversed(both) if wrong else both)),
+            *self._weighed(both, verdict),
             ("How usual it is", list(self._usage_lines())),
             ("The nearest stored facts", list(self._nearest_lines())),
             ("What scores higher", list(self._ranked_lines())),
-            ("Perhaps meant", [] if right else list(self._meant_lines())),
+            ("Perhaps meant", [] if verdict == "for" else list(self._meant_lines())),
         ]
         for title, content in sections:
             if content:
@@ -298,13 +340,38 @@ class Explanation(Shown):
     def _words(self, fact: Labels) -> str:
         return f"({', '.join(map(self.name, fact))})"
 
+    def _verdict(self) -> Speaks | None:
+        """Return what is known, or more probable; None where neither is told."""
+        if self.known is None and self.probability is None:
+            return None
+        right = self.probability is not None and self.probability >= 0.5
+        return "for" if (right if self.known is None else self.known) else "against"
+
     def _probability_lines(self) -> list[str]:
+        if self.known is not None:
+            return [f"It is known to be {'right' if self.known else 'wrong'}."]
         if self.probability is None:
             return [f"No probability is told. {self.untold}"] if self.untold else []
         line = f"Probability of being true: {percent(self.probability)}"
         if self.low is not None and self.high is not None:
             line += f" (90% interval {percent(self.low)} to {percent(self.high)})"
         return [f"{line}. It is probably {'right' if self.probability >= 0.5 else 'wrong'}."]
+
+    def _weighed(
+        self, both: dict[Speaks, list[str]], verdict: Speaks | None
+    ) -> Iterator[tuple[str, list[str]]]:
+        """Yield the sections of what speaks for and against the fact; none is ever left out."""
+        sides: tuple[Speaks, Speaks] = ("against", "for") if verdict == "against" else _SIDES
+        for side in sides:
+            title, other = f"What speaks {side} it", both[_OPPOSITE[side]]
+            # What all evidence together says is not outweighed by a part of it.
+            overall = any(one.kind == "place" and one.speaks == side for one in self.remarks)
+            if verdict == _OPPOSITE[side] and both[side] and other and not overall:
+                title += ", and is outweighed"
+            yield title, both[side] or ["  Nothing was found."]
+
+    def _remark_lines(self, speaks: Speaks) -> list[str]:
+        return [f"  {text}" for text in self.said(speaks)]
 
     def _for_lines(self) -> Iterator[str]:
         for item in self.supporting:
@@ -372,6 +439,8 @@ class Explanation(Shown):
 
 
 _OTHER = {"head": "tail", "tail": "head"}
+_SIDES: tuple[Speaks, Speaks] = ("for", "against")
+_OPPOSITE: dict[Speaks, Speaks] = {"for": "against", "against": "for"}
 
 
 def why_untold(judged: bool, level: str, why: str) -> str:
@@ -383,10 +452,3 @@ def why_untold(judged: bool, level: str, why: str) -> str:
     if not judged:
         return "The fact is neither stored nor among the proposals, so the audit did not judge it."
     return f"The audit's verdict is '{level}': {why}"
-
-
-def _weighed(title: str, outweighed: bool, content: list[str]) -> tuple[str, list[str]]:
-    """Return a section of what speaks for or against a fact; it is never left out."""
-    if not content:
-        return title, ["  Nothing was found."]
-    return (f"{title}, and is outweighed" if outweighed else title), content

@@ -12,6 +12,7 @@ import pyarrow.parquet
 from npugraph.asking import AuditExplainer
 from npugraph.auditing.page import BY_PATH, sentences
 from npugraph.errors import NpugraphError
+from npugraph.explaining import ISSUE, OVERALL
 from npugraph.report import Evidence
 from npugraph.review.material import Material
 
@@ -35,11 +36,17 @@ class Found:
 
     @classmethod
     def of(cls, evidence: Evidence) -> Found:
-        """Take the sentences on paths apart."""
+        """Take the sentences on paths apart, and leave out what a card has of its own.
+
+        That are its issues, and its place in the order, which answers may have changed.
+        """
         paths = tuple(text for text in evidence.supporting if text.startswith(BY_PATH))
-        others = tuple(text for text in evidence.supporting if not text.startswith(BY_PATH))
+        supporting, contradicting = (
+            tuple(text for text in part if not text.startswith((BY_PATH, OVERALL, ISSUE)))
+            for part in (evidence.supporting, evidence.contradicting)
+        )
         return cls(
-            replace(evidence, supporting=others),
+            replace(evidence, supporting=supporting, contradicting=contradicting),
             tuple(text.removeprefix(BY_PATH) for text in paths),
         )
 

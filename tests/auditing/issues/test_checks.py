@@ -184,6 +184,44 @@ def test_an_order_that_chance_would_keep_is_none() -> None:
     assert found([*people(), *sizes, *odd]).counts["order"] == 0
 
 
+def lives(count: int = 100, names: tuple[str, str] = ("born", "died")) -> list[Fact]:
+    """Births from 1900 to 1989, deaths from 1990 to 2009: no two of them overlap."""
+    before = [(f"p{i:03}", names[0], str(1900 + i * 7 % 90)) for i in range(count)]
+    return before + [(f"p{i:03}", names[1], str(1990 + i * 3 % 20)) for i in range(count)]
+
+
+@pytest.mark.parametrize("pair", [("2050", "2000"), ("1950", "1850")])
+def test_an_order_of_times_that_never_overlap(pair: tuple[str, str]) -> None:
+    odd = [("x", "born", pair[0]), ("x", "died", pair[1])]
+    issues = found([*people(), *lives(), *odd])
+    assert about(issues, "order") == [("x", "born", pair[0], f"died {pair[1]}")]
+    assert issues.of("order")["sentence"].to_pylist() == [
+        f"born ({pair[0]}) is after died ({pair[1]}); of the 100 others that have both, 100 have "
+        "it before."
+    ]
+    assert found([*people(), *lives(60), *odd]).counts["order"] == 0, "Too few prove nothing."
+
+
+def test_times_of_unlike_things_are_in_no_order() -> None:
+    # The independence and the census of a country: one late, and within the years of the other.
+    late = [("x", "independent", "2005"), ("x", "counted", "2000")]
+    names = ("independent", "counted")
+    assert found([*people(), *lives(names=names), *late]).counts["order"] == 0
+    # Ranges that touch, in pairs that keep the order.
+    near = [("y", "independent", "1995"), ("y", "counted", "2009")]
+    far = [("x", "independent", "2050"), ("x", "counted", "2000")]
+    assert found([*people(), *lives(names=names), *near, *far]).counts["order"] == 0
+    # Numbers that are no years: what is larger is no later.
+    sizes = [(f"p{i:03}", "size", str(100 + i)) for i in range(100)]
+    sizes += [(f"p{i:03}", "people", str(5000 + i)) for i in range(100)]
+    odd = [("x", "size", "9000"), ("x", "people", "5050")]
+    assert found([*people(), *sizes, *odd]).counts["order"] == 0
+    population = [(f"p{i:03}", "people", str(100 + i)) for i in range(100)]
+    years = [(f"p{i:03}", "founded", str(1800 + i)) for i in range(100)]
+    many = [("x", "people", "9000"), ("x", "founded", "1850")]
+    assert found([*people(), *population, *years, *many]).counts["order"] == 0
+
+
 def test_second_and_odd_values() -> None:
     odd = [("person 003", "height", "12.0"), ("person 005", "death date", "unknown")]
     issues = found([*people(), *dated(), *odd])

@@ -165,6 +165,49 @@ def test_shapes_see_the_literals_of_rdf(tmp_path: Path) -> None:
     assert about(issues, "shape") == [("http://x/a", "http://x/age", "old", None)]
 
 
+def test_a_value_that_is_no_date_is_a_text_and_names_are_short(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("pyshacl")
+    path, ann = tmp_path / "shapes.ttl", "http://x.org/people/Ann"
+    path.write_text(
+        "@prefix sh: <http://www.w3.org/ns/shacl#> .\n"
+        "@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n@prefix : <urn:npugraph:> .\n"
+        ":S a sh:NodeShape ; sh:targetSubjectsOf :born ;\n"
+        "  sh:property [ sh:path :born ; sh:maxCount 1 ] ;\n"
+        "  sh:property [ sh:path :born ; sh:or ( [ sh:datatype xsd:integer ]\n"
+        "    [ sh:datatype xsd:date ] [ sh:datatype xsd:dateTime ] [ sh:datatype xsd:gYearMonth ] )"
+        " ] .\n"
+    )
+    rows = [(f"p{i}", "born", str(1900 + i)) for i in range(80)]
+    fine = ("2001-02-03", "2001-02-03Z", "2001-02-03T10:00:00", "2001-02", "007")
+    odd = ("soon", "2001-02-30", "2001-13-01")
+    rows += [(f"q{i}", "born", value) for i, value in enumerate((*fine, *odd))]
+    rows += [(ann, "born", "1950"), (ann, "born", "1951")]
+    found = find_issues(rows, shapes=path)
+    assert not caplog.records, "rdflib has nothing to complain of."
+    heads = [f"q{i}" for i in range(len(fine), len(fine) + len(odd))]
+    assert sorted(row[2] for row in about(found, "shape") if row[0] in heads) == sorted(odd)
+    assert {row[0] for row in about(found, "shape")} == {*heads, ann}
+    said = found.of("shape")["sentence"].to_pylist()
+    # A prefix of the shapes is left as it is.
+    assert "A shape: More than 1 values on Ann->:born." in said
+    assert not [text for text in said if "<http" in text]
+
+
+def test_the_values_of_shapes_are_written_as_in_the_input(tmp_path: Path) -> None:
+    pytest.importorskip("pyshacl")
+    path = tmp_path / "shapes.ttl"
+    path.write_text(
+        "@prefix sh: <http://www.w3.org/ns/shacl#> .\n@prefix : <urn:npugraph:> .\n"
+        ":S a sh:NodeShape ; sh:targetSubjectsOf :age ;\n"
+        "  sh:property [ sh:path :age ; sh:minInclusive 8 ] .\n"
+    )
+    rows = [(f"p{i}", "age", str(10 + i)) for i in range(20)]
+    found = find_issues([*rows, ("Bond", "age", "007")], shapes=path)
+    assert about(found, "shape") == [("Bond", "age", "007", None)]
+
+
 def test_shapes_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "shapes.ttl"
     with pytest.raises(DataError, match="shapes.ttl: no such file"):

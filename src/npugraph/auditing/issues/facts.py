@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,8 @@ KEPT, SURE = 0.98, 0.95
 COLUMNS = ("kind", "score", "head", "relation", "tail", "other", "sentence")
 # Share of a relation's tails that are numbers or dates where its tails are values.
 VALUES = 0.9
+# Values may have several lines; a field of a TSV file has one.
+BREAKS = r"[\t\r\n]+"
 OTHER: dict[Side, Side] = {"head": "tail", "tail": "head"}
 
 
@@ -165,9 +168,8 @@ def listed(
     """Return a table of occurrences [k]; head, relation, tail and other are empty if not given."""
     count = len(sentence)
     empty = pa.nulls(count, pa.string())
-    # Values may have several lines; a field of a TSV file has one.
     given = {
-        name: pc.replace_substring_regex(pa.array(values, pa.string()), r"[\t\r\n]+", " ")
+        name: pc.replace_substring_regex(pa.array(values, pa.string()), BREAKS, " ")
         for name, values in columns.items()
     }
     return pa.table(
@@ -178,6 +180,15 @@ def listed(
             "sentence": pa.array(sentence, pa.string()),
         }
     )
+
+
+def one_line(name: str) -> str:
+    r"""Write a name as the tables of the checks have it.
+
+    >>> one_line("New\nYork")
+    'New York'
+    """
+    return re.sub(BREAKS, " ", name)
 
 
 def text(fact: Sequence[str]) -> str:

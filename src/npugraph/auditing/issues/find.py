@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from npugraph.auditing.issues.directions import both_ways, self_loops
-from npugraph.auditing.issues.facts import Facts
+from npugraph.auditing.issues.facts import Facts, one_line
 from npugraph.auditing.issues.kinds import type_conflicts
 from npugraph.auditing.issues.repeats import (
     echoes,
@@ -43,6 +43,7 @@ class Check:
         title: what they are, for a heading.
         find: returns them, with the columns of COLUMNS.
         information: whether they are no sign of an error.
+        against: whether an occurrence speaks against the fact that it is listed with.
         once: whether a relation that holds the facts of another one again is passed over: it
             would say the same twice.
     """
@@ -51,6 +52,7 @@ class Check:
     title: str
     find: Callable[[Facts], pa.Table]
     information: bool = False
+    against: bool = True
     once: bool = False
 
 
@@ -58,7 +60,7 @@ class Check:
 CHECKS = (
     Check("rule", "Facts that break a rule you gave", rule_violations),
     Check("shape", "What breaks a shape you gave", shape_violations),
-    Check("spelling", "Names that differ in form only", spellings),
+    Check("spelling", "Names that differ in form only", spellings, against=False),
     Check("self-loop", "Facts from an entity to itself", self_loops, once=True),
     Check("both-ways", "Both directions of a relation that goes one way", both_ways, once=True),
     Check("second-tail", "A second tail where there is one", second_tails, once=True),
@@ -67,15 +69,16 @@ CHECKS = (
     Check("order", "Values out of order", out_of_order),
     Check("second-value", "A second value where there is one", second_values),
     Check("odd-value", "Values of another sort", odd_values),
-    Check("repeat", "Records that repeat another", repeated),
-    Check("single", "Entities in one fact only", single_facts, information=True),
+    Check("repeat", "Records that repeat another", repeated, against=False),
+    Check("single", "Entities in one fact only", single_facts, information=True, against=False),
     Check(
         "inverse",
         "Relations that mirror each other",
         inverse_relations,
         information=True,
+        against=False,
     ),
-    Check("twin", "Relations with the same facts", twin_relations, information=True),
+    Check("twin", "Relations with the same facts", twin_relations, information=True, against=False),
 )
 
 
@@ -104,6 +107,18 @@ class Issues(Shown):
     def of(self, kind: str) -> pa.Table:
         """Return the occurrences of one kind."""
         return self.table.filter(pc.equal(self.table["kind"], kind))
+
+    def against(self, fact: tuple[str, str, str]) -> tuple[tuple[str, str], ...]:
+        """Return what speaks against a fact of names: the kind and the sentence of each."""
+        if not len(self.table):
+            return ()
+        kinds = pa.array([check.kind for check in CHECKS if check.against])
+        mask = pc.is_in(self.table["kind"], value_set=kinds)
+        for column, name in zip(("head", "relation", "tail"), fact, strict=True):
+            same = pc.fill_null(pc.equal(self.table[column], one_line(name)), False)
+            mask = pc.and_(mask, same)
+        rows = self.table.filter(mask).to_pylist()
+        return tuple((row["kind"], row["sentence"]) for row in rows)
 
     def first(self, most: int) -> pa.Table:
         """Return at most so many occurrences of each kind."""

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from npugraph.arrays import Ints
 from npugraph.auditing.issues.facts import Facts, listed, regular, strong
-from npugraph.auditing.issues.literals import DATES, NUMBERS, TEXTS, Values
+from npugraph.auditing.issues.literals import DATES, NUMBERS, TEXTS, Bools, Values
 from npugraph.names import shorten
 
 # An order counts where it is broken this many times less often than by chance.
@@ -81,6 +81,8 @@ def out_of_order(facts: Facts) -> pa.Table:
 
     Two relations have an order where it is kept by nearly all entities, and broken much less
     often than if the values were dealt out anew: that a population is larger than an area is none.
+    Where all dates of one are before all dates of the other, nothing can be learned so; then a date
+    counts that has passed over all of the other relation.
     """
     values = facts.values
     empty = listed("order", [], [])
@@ -124,7 +126,9 @@ def _broken_order(
     score = float(regular(kept, cases))
     ordered = np.sort(values.high[right])
     chance = float(np.searchsorted(ordered, values.low[left], side="left").mean() / len(both))
-    if not broken.any() or not strong(kept, cases) or chance < LIFT * (1 - score):
+    if chance < LIFT * (1 - score):
+        broken = broken & _passed_over(values, left, right, broken)
+    if not broken.any() or not strong(kept, cases):
         return listed("order", [], [])
     rows, others = left[broken], right[broken]
     names = values.names(rows)
@@ -137,3 +141,18 @@ def _broken_order(
     ]
     other = [f"{values.relations[b].as_py()} {value}" for value in other_values]
     return listed("order", [score] * len(rows), sentences, **names, other=other)
+
+
+def _passed_over(values: Values, left: Ints, right: Ints, broken: Bools) -> Bools:
+    """Tell which pairs of dates [n] hold one beyond all dates of the other relation.
+
+    None does where the two relations have dates of the same time in pairs that keep the order, or
+    where they have no dates: numbers of unlike things may stand in any order.
+    """
+    before, after = values.low[left], values.high[right]
+    kept = ~broken
+    first, last = after[kept].min(initial=np.inf), after[kept].max(initial=-np.inf)
+    dates = values.sort[values.relation[left[0]]] == DATES
+    if not dates or before[kept].max(initial=-np.inf) > first:
+        return np.zeros(len(left), bool)
+    return np.asarray((before > last) | (after < before[kept].min(initial=np.inf)))
