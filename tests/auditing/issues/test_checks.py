@@ -12,6 +12,7 @@ import torch
 
 from auditing.issues.odd_graphs import Fact, about, found, people
 from npugraph.auditing.issues import CHECKS
+from npugraph.auditing.issues.find import BESIDE
 from npugraph.auditing.issues.kinds import RDF_TYPE
 from npugraph.auditing.issues.told import read_types
 from npugraph.data.io import read_graph
@@ -275,3 +276,26 @@ def test_a_file_of_types(tmp_path: Path) -> None:
         read_types(path)
     with pytest.raises(DataError, match="no such file"):
         read_types(tmp_path / "none.tsv")
+
+
+def test_an_issue_of_two_facts_speaks_against_both() -> None:
+    first, later = ("person 001", "born in", "town 1"), ("person 001", "born in", "town 4")
+    rows = [*people(), later]
+    assert first in rows
+    issues = found(rows)
+    ((kind, sentence),) = issues.against(later)
+    assert kind == "second-tail"
+    assert sentence == issues.of("second-tail")["sentence"][0].as_py()
+    assert issues.against(first) == ((kind, f"{sentence} {BESIDE}"),)
+    assert issues.against(("person 002", "born in", "town 2")) == ()
+    ways = [(f"a{i}", "above", f"b{i}") for i in range(200)]
+    turned = found([*people(), *ways, ("b3", "above", "a3")])
+    assert [kind for kind, _ in turned.against(("b3", "above", "a3"))] == ["both-ways"]
+    assert turned.against(("a3", "above", "b3"))[0][1].endswith(BESIDE)
+
+
+def test_what_is_no_sign_of_an_error_speaks_against_no_fact() -> None:
+    alone = ("hermit", "born in", "town 1")
+    issues = found([*people(), alone, alone])
+    assert {"single", "repeat"} <= {kind for kind, count in issues.counts.items() if count}
+    assert issues.against(alone) == ()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from npugraph.auditing.issues.directions import both_ways, self_loops
-from npugraph.auditing.issues.facts import Facts, one_line
+from npugraph.auditing.issues.facts import Facts, one_line, text
 from npugraph.auditing.issues.kinds import type_conflicts
 from npugraph.auditing.issues.repeats import (
     echoes,
@@ -32,6 +32,8 @@ from npugraph.report import IssueGroup, IssueRow
 
 # Occurrences of a kind that a report shows.
 EXAMPLES = 5
+# What is said beside a sentence about another fact that this one is at odds with.
+BESIDE = "It is listed with another fact; either of the two may be wrong."
 
 
 @dataclass(frozen=True)
@@ -109,16 +111,34 @@ class Issues(Shown):
         return self.table.filter(pc.equal(self.table["kind"], kind))
 
     def against(self, fact: tuple[str, str, str]) -> tuple[tuple[str, str], ...]:
-        """Return what speaks against a fact of names: the kind and the sentence of each."""
+        """Return what speaks against a fact of names: the kind and the sentence of each.
+
+        Two facts that are at odds are listed once, with the one that is stored later.
+        """
         if not len(self.table):
             return ()
-        kinds = pa.array([check.kind for check in CHECKS if check.against])
-        mask = pc.is_in(self.table["kind"], value_set=kinds)
-        for column, name in zip(("head", "relation", "tail"), fact, strict=True):
-            same = pc.fill_null(pc.equal(self.table[column], one_line(name)), False)
+        head, relation, tail = map(one_line, fact)
+        kinds = [check.kind for check in CHECKS if check.against]
+        own = self._where(kind=kinds, head=head, relation=relation, tail=tail)
+        whole = one_line(text(fact))
+        others = (
+            self._where(kind=["second-tail"], head=head, relation=relation, other=tail),
+            self._where(kind=["second-head"], other=head, relation=relation, tail=tail),
+            self._where(kind=["rule", "both-ways"], relation=relation, other=whole),
+        )
+        return (
+            *((row["kind"], row["sentence"]) for row in own),
+            *((row["kind"], f"{row['sentence']} {BESIDE}") for rows in others for row in rows),
+        )
+
+    def _where(self, *, kind: list[str], **cells: str) -> list[dict[str, Any]]:
+        """Return the occurrences of some kinds with these cells."""
+        mask = pc.is_in(self.table["kind"], value_set=pa.array(kind))
+        for column, value in cells.items():
+            same = pc.fill_null(pc.equal(self.table[column], value), False)
             mask = pc.and_(mask, same)
-        rows = self.table.filter(mask).to_pylist()
-        return tuple((row["kind"], row["sentence"]) for row in rows)
+        rows: list[dict[str, Any]] = self.table.filter(mask).to_pylist()
+        return rows
 
     def first(self, most: int) -> pa.Table:
         """Return at most so many occurrences of each kind."""
