@@ -55,12 +55,25 @@ class Judged:
         if not self.allowed[0 if self.material.stored[number] else 1]:
             return None, None, None
         value, low, high = self.probability[number], self.low[number], self.high[number]
+        if not np.isfinite(value):
+            return None, None, None
         return float(value), float(low), float(high)
 
     @cached_property
     def gain(self) -> Floats:
-        """How probably a look at each fact finds an error [n]; nan where it is not known."""
-        return np.where(self.material.stored, 1 - self.probability, self.probability)
+        """How probably a look at each fact finds an error [n]; nan where it is known of none.
+
+        A fact whose relation has no probabilities goes by others of its kind with such scores.
+        """
+        stored = self.material.stored
+        gain = np.where(stored, 1 - self.probability, self.probability)
+        for kind in (stored, ~stored):
+            lacking = kind & ~np.isfinite(gain)
+            known = kind & np.isfinite(gain) & np.isfinite(self.score)
+            if lacking.any() and known.any():
+                order = np.flatnonzero(known)[np.argsort(self.score[known], kind="stable")]
+                gain[lacking] = np.interp(self.score[lacking], self.score[order], gain[order])
+        return gain
 
     @cached_property
     def place(self) -> Ints:
@@ -132,7 +145,7 @@ class Learner:
             least = np.nanmin(score) if np.isfinite(score).any() else 0.0
             facts = Predictors.of(
                 np.where(np.isfinite(score), score, least),
-                probability=material.probability[part] if reliable else None,
+                probability=_filled(material.probability[part]) if reliable else None,
                 relation=material.facts[part, 1],
                 source=material.source[part] if material.sources else None,
                 views=material.features if start == 0 else None,
@@ -180,3 +193,9 @@ class Learner:
             used=used,
             reason=reason,
         )
+
+
+def _filled(probability: Floats) -> Floats:
+    """Return probabilities [n] with the mean of all in place of what is not told."""
+    known = np.isfinite(probability)
+    return np.where(known, probability, probability[known].mean() if known.any() else 0.5)
