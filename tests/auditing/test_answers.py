@@ -12,7 +12,7 @@ import torch
 
 from audit_samples import WRONG, graph_of, people, rows
 from npugraph.auditing import Audit, AuditSettings, audit
-from npugraph.auditing.answers import Learned, gather_answers
+from npugraph.auditing.answers import Learned, gather_answers, record, sentences
 from npugraph.auditing.figures import summary
 from npugraph.auditing.judgement import judge_stored
 from npugraph.auditing.page import notes
@@ -175,6 +175,25 @@ def test_chances_weigh_the_answers_and_a_given_share_stands() -> None:
     priors = dataclasses.replace(plain.priors, beta=Interval(0.96, 0.94, 0.98))
     assert told_priors(priors, 0.3, Learned(), QUICK).beta == (0.96, pytest.approx(0.7), 0.98)
     assert told_priors(priors, 0.01, Learned(), QUICK).beta == priors.beta
+
+
+def test_few_answers_that_agree_leave_probabilities_that_hold(found: Audit) -> None:
+    rows = stored_graph(found.graph, found.crossfit)
+    stored = judge_stored(found.crossfit, found.model)
+    ask = (rows, found.answers, found.settings)
+    right = found.crossfit.folds.graph.index().places(found.answers.right).numpy()
+    # Two of the forty are wrong.
+    for chance, stays in ((0.95, True), (0.6, False)):
+        level = np.full(len(stored.facts), chance)
+        other = dataclasses.replace(stored, probability=level, low=level - 0.01, high=level)
+        kept, learned = learn(other, *ask, trusted=True)
+        others = np.setdiff1d(np.arange(len(kept.facts)), right)
+        assert learned.kept == (kept.probability[others] == chance).all() == stays
+        assert (kept.probability[right] == 1).all()
+        assert not learn(other, *ask, trusted=False)[1].kept
+        told = " ".join(sentences(found.answers, learned))
+        assert ("40 answers agree with the probabilities" in told) == stays
+        assert (record(found.answers, learned)["behind_probabilities"] == 0) == stays
 
 
 def test_answers_begin_with_probabilities_only_where_these_hold(found: Audit) -> None:

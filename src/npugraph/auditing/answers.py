@@ -77,16 +77,18 @@ class Learned:
     """What answers taught.
 
     Attributes:
-        used: answers that the probabilities rest on; 0 where there are too few.
+        used: answers that were learned from; 0 where there are too few.
         random: answers that the share of wrong facts rests on; 0 where there are too few.
         share: of wrong facts among all that are stored, by the random answers alone.
         check: whether the answers carry the probabilities by themselves.
+        kept: whether the probabilities stayed: they held, and the answers agree with them.
     """
 
     used: int = 0
     random: int = 0
     share: Interval | None = None
     check: Check | None = None
+    kept: bool = False
 
     @property
     def carries(self) -> bool:
@@ -203,7 +205,7 @@ def record(answers: Answers, learned: Learned) -> dict[str, Any]:
         "contradicted": int(answers.contradicted.sum()),
         "not_stored": answers.absent,
         "unanswered_rows": answers.open,
-        "behind_probabilities": learned.used,
+        "behind_probabilities": 0 if learned.kept else learned.used,
         "behind_share": learned.random,
         "carry_probabilities": None if check is None else check.holds,
         "reason": "" if check is None else check.reason,
@@ -263,6 +265,11 @@ def _taught(answers: Answers, learned: Learned) -> list[str]:
             f"{LEAST_ANSWERS} are needed."
         ]
     said = [f"The probabilities were recalibrated by {learned.used:,} answers."]
+    if learned.kept:
+        said = [
+            f"{learned.used:,} answers agree with the probabilities, which stay as they are. "
+            f"{learned.lacking}"
+        ]
     if learned.share is not None:
         said.append(
             f"The share of wrong facts and its interval rest on {learned.random:,} answers on "

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from npugraph.arrays import Ints, first_by_key
 from npugraph.auditing.answers import RIGHT, UNSURE, WRONG, Answers, Learned
@@ -18,6 +19,7 @@ from npugraph.auditing.statistics.answers import (
     RANDOM,
     Answered,
     Predictors,
+    agrees,
     check_answers,
     drawn_share,
     random_share,
@@ -45,6 +47,9 @@ def learn(
 ) -> tuple[Judgement, Learned]:
     """Return the judgement of the collected facts, recalibrated by answers.
 
+    Where probabilities hold without answers, and these are too few to carry others but agree with
+    them, they stay: so few answers would make them worse.
+
     Facts that are known to be right get probability 1. Those that are known to be wrong are not
     among the collected ones; what the views say of them is learned from all the same.
 
@@ -57,7 +62,7 @@ def learn(
             the order of the facts alone.
     """
     count = len(stored.facts) - len(answers.wrong)
-    used, check = int((answers.said != UNSURE).sum()), None
+    used, check, kept = int((answers.said != UNSURE).sum()), None, False
     right = graph.select(torch.arange(count)).index().places(answers.right).numpy()
     if used >= LEAST_ANSWERS:
         facts = Predictors.of(
@@ -70,14 +75,23 @@ def learn(
         rows = np.concatenate([right, np.arange(count, len(stored.facts))])
         answered = Answered(rows, np.arange(len(rows)) < len(right), drawn)
         found = recalibrate(facts, answered, level=settings.thresholds.level)
-        stored = replace(stored, probability=found.probability, low=found.low, high=found.high)
-        place = min(settings.budget, count) - 1
-        last = np.partition(found.probability[:count], place)[place]
-        check = check_answers(facts, answered, found.probability <= last, seed=settings.seed)
+        listed = _listed(found.probability, count, settings.budget)
+        check = check_answers(facts, answered, listed, seed=settings.seed)
+        listed = _listed(stored.probability, count, settings.budget)
+        kept = trusted and not check.enough and agrees(stored.probability, answered, listed)
+        if not kept:
+            stored = replace(stored, probability=found.probability, low=found.low, high=found.high)
     else:
         used = 0
     share, random = answered_share(answers, len(stored.facts), settings)
-    return _collected(stored, count, right), Learned(used, random, share, check)
+    return _collected(stored, count, right), Learned(used, random, share, check, kept)
+
+
+def _listed(probability: NDArray[np.floating], count: int, budget: int) -> NDArray[np.bool_]:
+    """Tell which facts [n] are as suspicious as the first of the ``count`` collected ones."""
+    place = min(budget, count) - 1
+    listed: NDArray[np.bool_] = probability <= np.partition(probability[:count], place)[place]
+    return listed
 
 
 def _collected(stored: Judgement, count: int, right: Ints) -> Judgement:

@@ -8,7 +8,7 @@ share.
 
 from __future__ import annotations
 
-from npugraph.auditing.statistics.answers.check import Check, check_answers
+from npugraph.auditing.statistics.answers.check import Check, agrees, check_answers
 from npugraph.auditing.statistics.answers.design import SequentialDraw, enough_answers
 from npugraph.auditing.statistics.answers.recalibrate import (
     CHOSEN,
@@ -40,6 +40,7 @@ __all__ = [
     "Predictors",
     "Recalibrated",
     "SequentialDraw",
+    "agrees",
     "check_answers",
     "cut",
     "drawn_share",

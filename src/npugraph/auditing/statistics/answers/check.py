@@ -61,14 +61,31 @@ def check_answers(
     said = []
     for name, mine in (("suspicious facts", listed), ("other facts", ~listed)):
         expected, found = float(wrong[mine].sum()), int((~answers.true[mine]).sum())
-        deviation = float(np.sqrt((wrong[mine] * (1 - wrong[mine])).sum()))
         text = f"of {int(mine.sum())} answered {name} {expected:.1f} were foretold to be wrong"
-        if abs(found - expected) > MOST_DEVIATION * max(deviation, 0.5):
+        if _differs(wrong[mine], answers.true[mine]):
             return Check(
                 True, False, f"The answers do not carry probabilities: {text}, {found} are."
             )
         said.append(f"{text} and {found} are")
     return Check(True, True, f"The probabilities rest on the answers: {'; '.join(said)}.")
+
+
+def agrees(
+    probability: NDArray[np.floating], answers: Answered, suspicious: NDArray[np.bool_]
+) -> bool:
+    """Tell whether answers are as the probabilities [n] of an audit have it, but for chance.
+
+    Among ``suspicious`` facts [n], and among the others.
+    """
+    wrong, listed = 1 - probability[answers.rows], suspicious[answers.rows]
+    return not any(_differs(wrong[mine], answers.true[mine]) for mine in (listed, ~listed))
+
+
+def _differs(wrong: NDArray[np.floating], true: NDArray[np.bool_]) -> bool:
+    """Tell whether more or fewer facts are wrong than their chances of it [m] foretell."""
+    expected, found = float(wrong.sum()), int((~true).sum())
+    deviation = float(np.sqrt((wrong * (1 - wrong)).sum()))
+    return abs(found - expected) > MOST_DEVIATION * max(deviation, 0.5)
 
 
 def _too_few(answers: Answered, listed: NDArray[np.bool_]) -> str:
