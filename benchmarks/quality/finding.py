@@ -32,6 +32,7 @@ from benchmarks.quality.finding_tables import finding, read
 from benchmarks.quality.promises_tables import read as read_before
 from npugraph.data.corrupt import Noise
 from npugraph.data.io import write_table
+from npugraph.errors import DataError
 from npugraph.metrics import auroc, average_precision
 
 MODULE = "benchmarks.quality.finding"
@@ -122,7 +123,7 @@ def main() -> None:
     def one(cell: tuple[str, str, int]) -> None:
         try:
             line = run(given.before, *cell)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, DataError) as error:
             print(f"{cell}: {error}", file=sys.stderr)
         else:
             common.append(given.out, {**line, "command": words})

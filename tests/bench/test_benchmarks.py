@@ -11,7 +11,11 @@ import pytest
 
 from benchmarks import common
 
-PAGES = ["README.md", "benchmarks/README.md", *(f"docs/{n}.md" for n in ("audit", "method"))]
+PAGES = [
+    "README.md",
+    "benchmarks/README.md",
+    *(f"docs/{n}.md" for n in ("audit_figures", "method")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

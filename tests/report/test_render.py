@@ -237,7 +237,7 @@ def test_health_says_the_share_or_why_there_is_none() -> None:
     assert "wrong at the" not in known
     tails = dataclasses.replace(empty_report(), health=Health(Estimate(0.5), wrong_end="tail"))
     said = " ".join(Page(render_report(tails)).text.split())
-    assert "Most of them seem to be wrong at the tail." in said
+    assert "Most wrong facts seem to be wrong at the tail." in said
     without = dataclasses.replace(empty_report(), health=Health(Estimate(0.5)))
     assert "No interval was estimated." in Page(render_report(without)).text
 

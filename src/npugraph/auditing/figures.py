@@ -69,7 +69,7 @@ def summary(found: Findings) -> dict[str, Any]:
         "reason": "" if told else untold_share(found),
         **dict(zip(names, wrong, strict=True)),
         "alpha": alpha.value if found.verdict.reliable else None,
-        "wrong_end": found.wrong_end if found.share_told else None,
+        "wrong_end": found.told_end,
         "noise_profile": _profile(found),
         "clusters": [_cluster_record(found, one) for one in found.clusters],
         "columns": list(heeded(found.columns)),

@@ -139,8 +139,8 @@ def estimated_health(found: Findings) -> Health:
     if found.missing_share is not None and found.missing_verdict.reliable:
         missing = Estimate(*found.missing_share)
     if found.share_told:
-        return Health(wrong, "", tuple(rows), missing, found.wrong_end)
-    return Health(None, untold_share(found), tuple(rows), missing)
+        return Health(wrong, "", tuple(rows), missing, found.told_end)
+    return Health(None, untold_share(found), tuple(rows), missing, found.told_end)
 
 
 def untold_share(found: Findings) -> str:

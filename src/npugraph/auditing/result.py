@@ -138,15 +138,15 @@ class Findings:
 
     @property
     def share_told(self) -> bool:
-        """Whether the share of wrong facts is told.
-
-        By random answers, or by a reliable audit: unless it may be most of them, for all that is
-        known. Then there is a least share and no other.
-        """
-        if self.learned.share is not None:
-            return True
+        """Whether the share of wrong facts is told: it may not be most of them, for all we know."""
         most = 1 - self.priors.beta.low
-        return self.verdict.reliable and most <= self.settings.thresholds.told_share
+        by_audit = self.verdict.reliable and most <= self.settings.thresholds.told_share
+        return by_audit or self.learned.share is not None
+
+    @property
+    def told_end(self) -> str | None:
+        """The end at which most wrong facts are wrong, where anything is told of these."""
+        return self.wrong_end if self.verdict.reliable or self.share_told else None
 
     @cached_property
     def told(self) -> NDArray[np.bool_]:

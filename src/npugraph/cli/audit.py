@@ -367,8 +367,8 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
             f"About {result['wrong_share']:.1%} of the {facts} are wrong (90% "
             f"interval {result['wrong_share_low']:.1%} to {result['wrong_share_high']:.1%})."
         )
-        if result["wrong_end"] is not None:
-            yield f"Most of them seem to be wrong at the {result['wrong_end']}."
+    if result["wrong_end"] is not None:
+        yield f"Most wrong facts seem to be wrong at the {result['wrong_end']}."
     suspects = counted(result["suspects"], "fact")
     yield f"suspects.tsv: {suspects} to review{_promised(result, 'wrong')}."
     if any(result["corrections"].values()):
