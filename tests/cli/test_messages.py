@@ -85,7 +85,7 @@ def test_one_of_something_is_not_several(tmp_path: Path) -> None:
 def test_an_audit_counts_one_of_everything() -> None:
     figures = ("wrong_share", "missing_share", "expected_wrong", "expected_true")
     counts = {"suspects": 1, "missing": 1, "quarantined": 1, "issues": {"repeat": 1}}
-    result = {**dict.fromkeys(figures), **counts, "cleaned": "cleaned.tsv"}
+    result = {**dict.fromkeys(figures), **counts, "cleaned": "cleaned.tsv", "wrong_end": None}
     result |= {f"{name}_{end}": None for name in figures for end in ("low", "high")}
     result["corrections"] = {"new": 1, "stored": 0}
     assert list(found_lines(result)) == [
