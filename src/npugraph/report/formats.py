@@ -47,16 +47,6 @@ def decimal_range(estimate: Estimate) -> str:
     return f"{decimal(estimate.low)} to {decimal(estimate.high)}"
 
 
-def count(number: float, one: str, many: str) -> str:
-    """Write a whole number with its noun.
-
-    >>> count(1, "fact", "facts"), count(1234, "fact", "facts")
-    ('1 fact', '1,234 facts')
-    """
-    whole = round(number)
-    return f"{whole:,} {one if whole == 1 else many}"
-
-
 def nice_ticks(high: float, most: int = 5) -> list[float]:
     """Return round numbers from 0 to at least ``high``, at most ``most`` + 1 of them.
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from npugraph.data.io import written_whole
 from npugraph.errors import writing
-from npugraph.names import SHOWN, shorten
+from npugraph.names import SHOWN, counted, shorten
 from npugraph.report import charts, formats
 from npugraph.report.data import (
     INTERVAL,
@@ -130,7 +130,7 @@ def _environment() -> Environment:
         "decimal": formats.decimal,
         "decimal_range": formats.decimal_range,
     }
-    environment.globals |= {"count": formats.count, "range_bar": charts.range_bar}
+    environment.globals |= {"count": counted, "range_bar": charts.range_bar}
     return environment
 
 

@@ -13,7 +13,6 @@ from npugraph.auditing.statistics.review_lists import (
     find_missing_facts,
     find_suspect_facts,
     threshold_for_precision,
-    yield_curve,
 )
 from npugraph.errors import DataError, SettingsError
 from npugraph.metrics import auroc, average_precision, precision_recall_at
@@ -66,32 +65,6 @@ def test_the_threshold_itself_is_in_the_list() -> None:
     assert threshold in probability
     listed = find_suspect_facts(pa.table({"x": probability}), probability, target_precision=0.8)
     assert (probability <= threshold).sum() == len(listed)
-
-
-@given(st.lists(st.tuples(tied, st.booleans()), max_size=30))
-def test_the_yield_curve_counts_what_a_reviewer_finds(rows: list[tuple[float, bool]]) -> None:
-    probability, wrong = [p for p, _ in rows], [w for _, w in rows]
-    budgets = list(range(len(rows) + 3))
-    curve = yield_curve(probability, budgets, wrong=wrong).to_pylist()
-    order = sorted(range(len(rows)), key=lambda i: probability[i])
-    for budget, line in zip(budgets, curve, strict=True):
-        seen = order[:budget]
-        assert line["budget"] == budget
-        assert line["expected_wrong"] == pytest.approx(sum(1 - probability[i] for i in seen))
-        assert line["actual_wrong"] == sum(wrong[i] for i in seen)
-        assert line["precision"] == pytest.approx(line["actual_wrong"] / max(len(seen), 1))
-        assert line["recall"] == pytest.approx(line["actual_wrong"] / max(sum(wrong), 1))
-
-
-def test_the_yield_curve_chooses_its_budgets() -> None:
-    curve = yield_curve(np.linspace(0, 1, 1000))
-    assert curve["budget"].to_pylist()[0] == 1
-    assert curve["budget"].to_pylist()[-1] == 1000
-    assert len(curve) == 100
-    assert curve.column_names == ["budget", "expected_wrong", "expected_precision"]
-    assert curve["expected_wrong"].to_pylist()[-1] == pytest.approx(500)
-    assert yield_curve([0.25])["expected_wrong"].to_pylist() == [0.75]
-    assert yield_curve([]).num_rows == 1
 
 
 @given(
@@ -188,7 +161,5 @@ def test_mistakes_are_sentences() -> None:
         find_suspect_facts(facts, [0.5, 0.5], budget=-1)
     with pytest.raises(SettingsError, match="target precision is 2"):
         find_suspect_facts(facts, [0.5, 0.5], target_precision=2)
-    with pytest.raises(SettingsError, match="whole numbers"):
-        yield_curve([0.5], [0.5])
     with pytest.raises(DataError, match="same length"):
         average_precision([True], [0.5, 0.5])

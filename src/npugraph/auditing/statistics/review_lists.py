@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from npugraph.arrays import Floats, Ints, finite, probabilities, same_length
+from npugraph.arrays import Floats, Ints, finite, probabilities
 from npugraph.errors import DataError, SettingsError
 
 
@@ -34,44 +34,6 @@ def threshold_for_precision(probability: ArrayLike, target: float) -> float:
     rising = np.sort(probabilities(probability))
     count = _count_for(1 - rising, target)
     return float(rising[count - 1]) if count else float("nan")
-
-
-def yield_curve(
-    probability: ArrayLike, budgets: ArrayLike | None = None, *, wrong: ArrayLike | None = None
-) -> pa.Table:
-    """Return how many wrong facts a reviewer finds with each budget, most suspect facts first.
-
-    Args:
-        probability: of being true, [n].
-        budgets: numbers of facts to look at; 100 evenly spread ones up to n where None.
-        wrong: bool [n] where the truth is known, to set the actual figures beside the expected.
-
-    Returns:
-        Columns budget, expected_wrong, expected_precision, and with ``wrong`` also actual_wrong,
-        precision, recall. A budget beyond n finds what n finds.
-
-    >>> yield_curve([0.9, 0.2, 0.5], [1, 2])["expected_wrong"].to_pylist()
-    [0.8, 1.3]
-    """
-    chance = 1 - probabilities(probability)
-    if budgets is None:
-        budgets = np.unique(np.linspace(min(len(chance), 1), len(chance), 100).astype(np.int64))
-    sizes = np.asarray(budgets)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise SettingsError(f"budgets must be whole numbers of at least 0, not {budgets!r}.")
-    order = np.argsort(-chance, kind="stable")
-    listed = np.minimum(sizes, len(chance)).astype(np.int64)
-    expected = _running(chance[order])[listed]
-    share = np.maximum(listed, 1)
-    columns = {"budget": sizes, "expected_wrong": expected, "expected_precision": expected / share}
-    if wrong is not None:
-        label = np.asarray(wrong, dtype=bool)
-        same_length(label, chance, "wrong and probability")
-        actual = _running(label[order])[listed].astype(np.int64)
-        columns["actual_wrong"] = actual
-        columns["precision"] = actual / share
-        columns["recall"] = actual / max(int(label.sum()), 1)
-    return pa.table(columns)
 
 
 def find_suspect_facts(

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from npugraph.names import SHOWN, shorten, visible
+from npugraph.names import SHOWN, counted, shorten, visible
 from npugraph.report import Estimate, formats
 from npugraph.report.charts import range_bar
 from npugraph.report.render import breakable
@@ -98,7 +98,7 @@ def environment() -> Environment:
         "KEYS": KEYS,
         "SHOWN": SHOWN,
         "places": PLACES,
-        "count": formats.count,
+        "count": counted,
         # New for every form: sent twice, an answer is kept once.
         "key": lambda: secrets.token_urlsafe(16),
         "chance_bar": chance_bar,
