@@ -290,10 +290,9 @@ def _read_facts(graph: KnowledgeGraph, path: Path) -> Tensor:
     except DataError as error:
         raise DataError(f"--protect {path}: {error}") from None
     absent = int((~graph.index().contains(facts)).sum())
-    is_or_are = "is" if absent == 1 else "are"
     if absent:
-        given = counted(len(facts), "fact")
-        say(f"note: {absent:,} of the {given} to protect {is_or_are} not in the graph.")
+        given, are = counted(len(facts), "fact"), "is" if absent == 1 else "are"
+        say(f"note: {absent:,} of the {given} to protect {are} not in the graph.")
     return facts
 
 
