@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import npugraph.graph
+from npugraph import triples
+from npugraph.arrays import first_of_each
 from npugraph.errors import DataError, NpugraphError, UnknownNameError
 from npugraph.graph import (
     LITERAL,
@@ -101,12 +103,59 @@ def test_membership_keeps_leading_dimensions() -> None:
     assert index.contains(facts).tolist() == [[True, False], [False, True]]
 
 
+@pytest.fixture
+def no_plain_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small graphs number only the questions that some fact has."""
+    monkeypatch.setattr(triples, "KEY_LIMIT", 0)
+
+
+@pytest.mark.usefixtures("no_plain_keys")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(small_facts(), st.data())
+def test_numbered_questions_are_as_good_as_plain_ones(
+    case: tuple[list[Fact], int, int], data: st.DataObject
+) -> None:
+    test_membership_is_that_of_a_set.hypothesis.inner_test(case)
+    test_tails_are_those_of_a_set.hypothesis.inner_test(case, data)
+    facts, *sizes = case
+    assert TripleIndex(as_tensor(facts), *sizes).questions is not None
+
+
+def test_a_graph_of_freebase_size_is_exact_in_its_corners() -> None:
+    entities, relations = 86_054_151, 14_824
+    e, r = entities - 1, relations - 1
+    facts = as_tensor([(e, r, e), (e, r, 0), (0, 0, 0), (e, r, e), (0, r, e)])
+    index = TripleIndex(facts, entities, relations)
+    stored = [(0, 0, 0), (0, r, e), (e, r, 0), (e, r, e)]
+    assert [tuple(row) for row in index.facts().tolist()] == stored
+    others = [(e, r, e - 1), (e, 0, e), (0, 0, e), (1, 0, 0), (e, r - 1, e)]
+    assert index.places(as_tensor([*stored, *others])).tolist() == [0, 1, 2, 3] + 5 * [-1]
+    assert index.to("cpu").contains(as_tensor(stored)).all()
+    query, tail = index.tails(torch.tensor([e, 1, 0]), torch.tensor([r, 0, r]))
+    assert (query.tolist(), tail.tolist()) == ([0, 0, 2], [0, e, e])
+    assert index.count_tails(torch.tensor([e, 1]), torch.tensor([r, 0])).tolist() == [2, 0]
+    # Facts that are not stored, with questions that none has, are told apart all the same.
+    assert first_of_each(index.codes(as_tensor(2 * others))).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_indexes_are_the_same_by_their_facts_not_by_their_keys() -> None:
+    sizes = 86_054_151, 14_824
+    one, other = (TripleIndex(as_tensor([(h, 0, 1)]), *sizes) for h in (0, 1))
+    assert torch.equal(one.keys, other.keys)
+    assert not one.holds_same(other)
+    assert one.holds_same(TripleIndex(one.facts(), *sizes))
+    small = TripleIndex(as_tensor([(0, 0, 1)]), 3, 1)
+    assert small.holds_same(TripleIndex(small.facts(), 3, 1))
+    assert not small.holds_same(TripleIndex(as_tensor([(0, 0, 2)]), 3, 1))
+
+
 def test_keys_that_do_not_fit_64_bits_are_refused() -> None:
-    with pytest.raises(DataError, match=r"2097152 entities and 2097152 relations"):
-        TripleIndex(torch.zeros(1, 3, dtype=torch.int64), 2**21, 2**21)
+    facts = torch.stack([torch.arange(9), torch.zeros(9, dtype=torch.int64), torch.zeros(9)], 1)
+    with pytest.raises(DataError, match=r"1152921504606846976 entities and 9 pairs of a head"):
+        TripleIndex(facts.long(), 2**60, 1)
 
 
-def test_the_largest_graph_that_fits_is_exact_in_its_last_corner() -> None:
+def test_the_largest_graph_with_plain_keys_is_exact_in_its_last_corner() -> None:
     num_entities, num_relations = 2**21, 2**21 - 1
     last = (num_entities - 1, num_relations - 1, num_entities - 1)
     index = TripleIndex(as_tensor([last, (0, 0, 0)]), num_entities, num_relations)

@@ -279,7 +279,7 @@ def with_confidence(name: str, arguments: argparse.Namespace, settings: AuditSet
     seconds = time.perf_counter() - started
     index = graph.index()
     confidence = np.zeros(len(index))
-    confidence[torch.searchsorted(index.keys, index.key(graph.facts)).numpy()] = given.numpy()
+    confidence[index.places(graph.facts).numpy()] = given.numpy()
     single, _ = single_score(found)
     return {
         "task": "confidence",
@@ -323,7 +323,7 @@ def synthetic(facts: int, seed: int) -> tuple[KnowledgeGraph, torch.Tensor]:
     triples = torch.stack([head, relation, tail], 1)
     names = ([f"e{i:07d}" for i in range(entities)], [f"r{i:03d}" for i in range(relations)])
     graph = KnowledgeGraph(Vocabulary.of(names[0]), Vocabulary.of(names[1]), triples)
-    kept = first_of_each(graph.index().key(triples))[:facts]
+    kept = first_of_each(graph.index().codes(triples))[:facts]
     return graph.select(kept), wrong[kept]
 
 
@@ -340,8 +340,7 @@ def on_synthetic(arguments: argparse.Namespace, settings: AuditSettings) -> dict
         spent = meter.spent()
         index = found.graph.index()
         true = np.ones(len(index), dtype=bool)
-        planted = index.key(found.graph.encode(wrong))
-        true[torch.searchsorted(index.keys, planted).numpy()] = False
+        true[index.places(found.graph.encode(wrong)).numpy()] = False
     return {
         "task": "synthetic",
         "facts": len(index),

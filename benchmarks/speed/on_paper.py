@@ -18,7 +18,6 @@ GPU_BYTES, GPU_BANDWIDTH, GPU_FLOPS = 141e9, 4.8e12, 67e12
 CPU_FLOPS = 1e11
 # Facts and their index, on every rank; npugraph.training.memory.FACT_BYTES.
 FACT_BYTES = 100
-KEYS = 2**63
 SIZES = (10**6, 10**7, 10**8, 10**9, 10**10)
 
 
@@ -41,11 +40,6 @@ def flops(facts: float) -> float:
 def traffic(facts: float) -> float:
     """Return the least bytes of an epoch: two ends and two candidates per fact, in and out."""
     return facts * (4 * 2 * (4 * WIDTH + 4) + 24)
-
-
-def most_relations(facts: float) -> int:
-    """Return how many relations the 64-bit keys of facts have room for."""
-    return int((KEYS - 1) // int(facts / FACTS_PER_ENTITY) ** 2)
 
 
 def bottleneck(facts: float) -> str:
@@ -74,8 +68,8 @@ def lookup_lines() -> list[str]:
     """Return the table of entity vectors."""
     lines = [
         "| facts | vectors, float32 | bf16 | facts and index, per rank | GPUs | an epoch at least, "
-        "GPU | two cores | relations at most | bottleneck |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "GPU | two cores | bottleneck |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for facts in SIZES:
         gpus = ranks(facts)
@@ -88,7 +82,6 @@ def lookup_lines() -> list[str]:
             str(gpus or "none suffices"),
             duration(time) if gpus else "-",
             duration(flops(facts) / CPU_FLOPS),
-            f"{most_relations(facts):,}",
             bottleneck(facts),
         ]
         lines.append("| " + " | ".join(cells) + " |")

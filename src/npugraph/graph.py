@@ -500,4 +500,4 @@ def draw_parts(
     part[free[num_valid : num_valid + num_test]] = 2
     in_key_order = torch.empty_like(part)
     in_key_order[order] = part
-    return in_key_order[torch.searchsorted(index.keys, index.key(graph.facts))]
+    return in_key_order[index.places(graph.facts)]

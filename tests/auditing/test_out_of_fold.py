@@ -78,7 +78,7 @@ def fitted(graph: KnowledgeGraph) -> CrossFit:
 
 
 def keys(graph: KnowledgeGraph, facts: Tensor) -> list[int]:
-    return graph.index().key(facts).tolist()
+    return graph.index().codes(facts).tolist()
 
 
 # Folds

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from npugraph import triples
 from npugraph.fitting import Fitted, fit
 from npugraph.fitting import load as load_run
 from npugraph.graph import SIDES, Side
@@ -142,6 +143,17 @@ def test_another_seed_gives_other_numbers(name: str) -> None:
         for seed in (0, 1)
     )
     assert not torch.equal(one, other)
+
+
+@every_case
+def test_numbering_questions_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs too large for keys of all questions: the same draws, losses and weights."""
+    plain = fit(groups(), CASES[name].recipe, short(CASES[name], epochs=2))
+    monkeypatch.setattr(triples, "KEY_LIMIT", 0)
+    numbered = fit(groups(), CASES[name].recipe, short(CASES[name], epochs=2))
+    assert without_times(numbered.metrics) == without_times(plain.metrics)
+    assert_same(numbered.system.state_dict(), plain.system.state_dict())
+    assert evaluate(numbered)["filters"] == evaluate(plain)["filters"]
 
 
 def test_a_loaded_run_gives_the_same_scores(whole: Whole) -> None:

@@ -228,7 +228,7 @@ def _made_errors(
             some = some[torch.randperm(len(some), generator=rng)[:wanted]]
             parts = zip(ONE_END, some.tensor_split(len(ONE_END)), strict=True)
             made = torch.cat([entity(kind, roles)(stored[part], rng)[0] for kind, part in parts])
-            fresh = first_of_each(known.key(made))
+            fresh = first_of_each(known.codes(made))
             fresh = fresh[~known.contains(made[fresh])]
             wrong, meant = made[fresh], stored[some[fresh]]
             left = torch.ones(len(stored), dtype=torch.bool)

@@ -125,7 +125,7 @@ class Folds:
 
 def distinct_facts(graph: KnowledgeGraph) -> KnowledgeGraph:
     """Return the distinct facts of a graph, in key order, each as it stands first."""
-    return graph.select(first_by_key(graph.index().key(graph.facts)))
+    return graph.select(first_by_key(graph.index().codes(graph.facts)))
 
 
 def make_folds(graph: KnowledgeGraph, count: int, seed: int) -> Folds:

@@ -159,7 +159,7 @@ def judge_missing(
         known_wrong = torch.cat([known_wrong, folds.seen])
     wrong = TripleIndex(known_wrong, index.num_entities, index.num_relations)
     # One system may find a fact by its head, another by its tail: the first one judges it.
-    first = first_of_each(index.key(facts))
+    first = first_of_each(index.codes(facts))
     kept = first[~(stored | wrong.contains(facts))[first]].numpy()
     found = judge_proposals(
         features, fold, stored.numpy(), thresholds=settings.thresholds, seed=settings.seed

@@ -66,7 +66,7 @@ def propose(
     everything, value = torch.cat(found), torch.cat(chance)
     order = torch.argsort(value, descending=True, stable=True)
     # Both questions of a fact may have found it.
-    found_once = everything[order[first_of_each(graph.index().key(everything[order]))]]
+    found_once = everything[order[first_of_each(graph.index().codes(everything[order]))]]
     kept = torch.arange(len(found_once)) < most
     if beside is not None:
         asked = same_question(found_once, beside, graph.num_entities, graph.num_relations)

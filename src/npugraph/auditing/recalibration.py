@@ -32,7 +32,7 @@ from npugraph.graph import KnowledgeGraph
 def stored_graph(whole: KnowledgeGraph, crossfit: CrossFit) -> KnowledgeGraph:
     """Return the rows of the facts of :func:`judge_stored`, with their columns."""
     index = whole.index()
-    first = first_by_key(index.key(whole.facts))
+    first = first_by_key(index.codes(whole.facts))
     facts = torch.cat([crossfit.collected.facts, crossfit.known_wrong.facts])
     return whole.select(first[index.places(facts)])
 

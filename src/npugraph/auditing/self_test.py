@@ -52,7 +52,7 @@ def plant(folds: Folds, known: TripleIndex, settings: AuditSettings) -> Folds:
         rows = torch.randint(len(source), (2 * wanted,), generator=rng)
         drawn, _ = draw_pool(source[rows], known, kind, rng, source_share=1.0)
         joined = torch.cat([facts, drawn])
-        joined = joined[first_of_each(known.key(joined))][: len(facts) + wanted]
+        joined = joined[first_of_each(known.codes(joined))][: len(facts) + wanted]
         kinds += [kind] * (len(joined) - len(facts))
         facts = joined
     fold = torch.randperm(len(facts), generator=generator(settings.seed, "self-test folds"))

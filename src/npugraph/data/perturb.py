@@ -161,7 +161,7 @@ def _merge(splits: Splits) -> tuple[Tensor, Tensor | None]:
         return index.facts(), None
     given = torch.cat([splits.train.confidence, splits.valid.confidence])
     confidence = torch.empty(len(index), dtype=given.dtype)
-    confidence[torch.searchsorted(index.keys, index.key(facts))] = given
+    confidence[index.places(facts)] = given
     return index.facts(), confidence
 
 

@@ -66,7 +66,7 @@ class Tables:
         self.graph = graph
         self.readable = readable or graph.readable
         self.edges = rules.edges
-        if not torch.equal(self.edges.index.keys, graph.index().keys.cpu()):
+        if not self.edges.index.holds_same(graph.index().to("cpu")):
             self.edges = DirectedEdges(graph.facts, *sizes)
         head, relation, tail = self.edges.index.facts().numpy().T
         order = np.argsort(relation, kind="stable")

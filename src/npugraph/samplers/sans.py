@@ -136,14 +136,15 @@ class SANS(Sampler):
         # More than all weights of one entity, so that the keys of two queries never mix.
         self.span = int(near.starts.diff().max()) + 1 if num_entities else 1
         self.uncollected = Uncollected(facts, num_entities, num_relations)
-        distinct = TripleIndex(facts, num_entities, num_relations).facts()
         for side in SIDES:
-            parts = self._skipped(distinct if side == "tail" else flip(distinct), num_entities)
+            turned = facts if side == "tail" else flip(facts)
+            distinct = TripleIndex(turned, num_entities, num_relations).facts()
+            parts = self._skipped(distinct, num_entities)
             for name, part in zip(("pairs", "keys", "skips"), parts, strict=True):
                 self.register_buffer(f"{side}_{name}", part, persistent=False)
 
     def _skipped(self, facts: Tensor, num_entities: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Find, for distinct facts (known, relation, answer), which weights a query must skip.
+        """Find, for facts (known, relation, answer) in order, which weights a query must skip.
 
         Returns:
             pairs [m]: the query known * R + relation of each interval, ascending.
@@ -155,8 +156,6 @@ class SANS(Sampler):
         owner = torch.searchsorted(starts, ends - weights, right=True) - 1
         cells = owner * num_entities + self.near.ids
         pair = facts[:, 0] * self.num_relations + facts[:, 1]
-        order = torch.argsort(pair * num_entities + facts[:, 2])
-        facts, pair = facts[order], pair[order]
         wanted = facts[:, 0] * num_entities + facts[:, 2]
         place = torch.searchsorted(cells, wanted)
         held = torch.zeros_like(wanted, dtype=torch.bool)

@@ -9,6 +9,7 @@ from npugraph import kernels
 from npugraph.arrays import run_length
 from npugraph.graph import SIDES, Side, TripleIndex, flip
 from npugraph.samplers.base import Candidates, Sampler
+from npugraph.triples import number_questions
 
 
 class Uncollected(nn.Module):
@@ -26,22 +27,23 @@ class Uncollected(nn.Module):
         self.num_entities = num_entities
         self.num_relations = num_relations
         for side in SIDES:
-            keys, pairs = self._index(facts if side == "tail" else flip(facts))
+            index = TripleIndex(
+                facts if side == "tail" else flip(facts), num_entities, num_relations
+            )
+            asked = index.keys // num_entities
+            rank = torch.arange(len(asked), device=asked.device) - torch.searchsorted(asked, asked)
             # They follow from the facts, so they need no place in a checkpoint.
-            self.register_buffer(f"{side}_keys", keys, persistent=False)
-            self.register_buffer(f"{side}_pairs", pairs, persistent=False)
+            self.register_buffer(f"{side}_keys", index.keys - rank, persistent=False)
+            self.register_buffer(f"{side}_asked", asked, persistent=False)
+            self.register_buffer(f"{side}_questions", index.questions, persistent=False)
 
-    def _side(self, side: Side) -> tuple[Tensor, Tensor]:
-        return self.get_buffer(f"{side}_keys"), self.get_buffer(f"{side}_pairs")
-
-    def _index(self, facts: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (keys [m], pairs [m]) of the distinct facts, sorted by pair."""
-        pair = facts[:, 0] * self.num_relations + facts[:, 1]
-        key = torch.unique(pair * self.num_entities + facts[:, 2])
-        pair, entity = key // self.num_entities, key % self.num_entities
-        first = torch.searchsorted(pair, pair)
-        rank = torch.arange(len(pair), device=pair.device) - first
-        return pair * self.num_entities + (entity - rank), pair
+    def _side(self, facts: Tensor, side: Side) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the keys and their questions [m] of a side, and the questions of facts [b]."""
+        known = facts[:, 0] if side == "tail" else facts[:, 2]
+        question = number_questions(
+            known * self.num_relations + facts[:, 1], getattr(self, f"{side}_questions")
+        )
+        return self.get_buffer(f"{side}_keys"), self.get_buffer(f"{side}_asked"), question
 
     def draw(self, facts: Tensor, side: Side, count: int, rng: torch.Generator) -> Tensor:
         """Return entities [b, count] to put in place of ``side`` of facts [b, 3].
@@ -49,31 +51,28 @@ class Uncollected(nn.Module):
         Where every entity makes a collected fact there is nothing to draw: the row repeats the
         fact's own entity, and :meth:`free` says so.
         """
-        keys, pairs = self._side(side)
-        known, own = (facts[:, 0], facts[:, 2]) if side == "tail" else (facts[:, 2], facts[:, 0])
-        pair = known * self.num_relations + facts[:, 1]
-        first = torch.searchsorted(pairs, pair)
-        free = self._free(pairs, pair, first)
+        keys, asked, question = self._side(facts, side)
+        own = facts[:, 2] if side == "tail" else facts[:, 0]
+        first = torch.searchsorted(asked, question)
+        free = self._free(asked, question, first)
         # 53 random bits: with the 24 of single precision a large graph is not drawn evenly.
         chance = torch.rand(
             len(facts), count, generator=rng, device=facts.device, dtype=torch.float64
         )
         place = (chance * free.unsqueeze(1)).long().clamp(max=self.num_entities - 1)
         place = torch.minimum(place, (free - 1).clamp(min=0).unsqueeze(1))
-        wanted = pair.unsqueeze(1) * self.num_entities + place
+        wanted = question.unsqueeze(1) * self.num_entities + place
         skipped = torch.searchsorted(keys, wanted, right=True) - first.unsqueeze(1)
         drawn = place + skipped
         return torch.where(free.unsqueeze(1) > 0, drawn, own.unsqueeze(1))
 
     def free(self, facts: Tensor, side: Side) -> Tensor:
         """Return how many entities could be drawn for each fact: int64 [b]."""
-        _, pairs = self._side(side)
-        known = facts[:, 0] if side == "tail" else facts[:, 2]
-        pair = known * self.num_relations + facts[:, 1]
-        return self._free(pairs, pair, torch.searchsorted(pairs, pair))
+        _, asked, question = self._side(facts, side)
+        return self._free(asked, question, torch.searchsorted(asked, question))
 
-    def _free(self, pairs: Tensor, pair: Tensor, first: Tensor) -> Tensor:
-        return self.num_entities - (torch.searchsorted(pairs, pair, right=True) - first)
+    def _free(self, asked: Tensor, question: Tensor, first: Tensor) -> Tensor:
+        return self.num_entities - (torch.searchsorted(asked, question, right=True) - first)
 
 
 class Answered(nn.Module):

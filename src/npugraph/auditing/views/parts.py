@@ -21,6 +21,7 @@ from npugraph.arrays import Floats, Ints
 from npugraph.auditing.folds import Folds
 from npugraph.graph import KnowledgeGraph
 from npugraph.seeds import number
+from npugraph.triples import wrapped_key
 
 # With fewer facts per entity, vectors of entities know little; counts and closeness tell more.
 SPARSE = 3
@@ -95,6 +96,6 @@ def cut_folds(folds: Folds, parts: int, seed: int) -> Folds:
 
 def part_of(facts: Tensor, graph: KnowledgeGraph, parts: int, seed: int) -> Tensor:
     """Return the part of each fact [n, 3], stored or not, in its fold: int64 [n]."""
-    key = (facts[:, 0] * graph.num_relations + facts[:, 1]) * graph.num_entities + facts[:, 2]
+    key = wrapped_key(facts, graph.num_entities, graph.num_relations)
     # The product wraps around and so mixes the bits.
     return ((key + number(seed, "parts") % 2**31) * 0x9E3779B97F4A7C1 >> 32) % parts

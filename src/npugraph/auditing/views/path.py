@@ -30,6 +30,7 @@ from npugraph.graph import SIDES
 from npugraph.model import Model
 from npugraph.recipes.path.model import PathModel
 from npugraph.seeds import generator
+from npugraph.triples import wrapped_key
 
 # What PathModel.judge says of a fact, by the name of its column.
 VALUES = {"score": "raw", "all": "among_all", "new": "among_new"}
@@ -87,8 +88,8 @@ class PathView:
         """
         mine = torch.nonzero(self.fold == fold).squeeze(1)
         stored = self.index.facts()[mine]
-        found = mine[self.index.key(facts) * 2654435761 % 2**31 % len(mine)]
-        relations = self.index.num_relations
+        entities, relations = self.index.num_entities, self.index.num_relations
+        found = mine[wrapped_key(facts, entities, relations) * 2654435761 % 2**31 % len(mine)]
         for end in (2, 0):
             asked, known = (part[:, end] * relations + part[:, 1] for part in (facts, stored))
             known, order = known.sort(stable=True)

@@ -41,7 +41,7 @@ def draw_caged(facts: Tensor, known: TripleIndex, wanted: int, seed: int) -> Ten
     entities = _in_order_of_appearance(facts[:, [0, 2]].flatten())
     relations = _in_order_of_appearance(facts[:, 1])
     names = (entities.tolist(), relations.tolist(), entities.tolist())
-    stored = set(known.keys.tolist())
+    stored = set(map(tuple, known.facts().tolist()))
     rng = random.Random(seed)
     half = wanted // 2
     chosen = rng.sample(range(max(len(facts) - 1, 0)), min(half, max(len(facts) - 1, 0)))
@@ -53,8 +53,7 @@ def draw_caged(facts: Tensor, known: TripleIndex, wanted: int, seed: int) -> Ten
             made = list(fact)
             for column in columns:
                 made[column] = names[column][rng.randint(0, len(names[column]) - 1)]
-            key = (made[0] * known.num_relations + made[1]) * known.num_entities + made[2]
-            if key not in stored:
+            if tuple(made) not in stored:
                 return made
         raise DataError(
             f"After {TRIES:,} draws with noise 'caged' a false fact is still stored: the graph has "
@@ -64,7 +63,7 @@ def draw_caged(facts: Tensor, known: TripleIndex, wanted: int, seed: int) -> Ten
     made = [draw(fact, (rng.randint(0, 2),)) for fact in facts[chosen].tolist()]
     made += [draw([0, 0, 0], (0, 1, 2)) for _ in range(half)]
     drawn = torch.tensor(made, dtype=torch.int64).view(-1, 3)
-    return drawn[first_of_each(known.key(drawn))]
+    return drawn[first_of_each(known.codes(drawn))]
 
 
 def _in_order_of_appearance(ids: Tensor) -> Tensor:

@@ -102,7 +102,7 @@ def draw_with_origin(
         made_of = chosen if kind != "random" else torch.full_like(chosen, -1)
         fresh = ~known.contains(drawn)
         drawn, made_of = torch.cat([found, drawn[fresh]]), torch.cat([origin, made_of[fresh]])
-        first = first_of_each(known.key(drawn))[:wanted]
+        first = first_of_each(known.codes(drawn))[:wanted]
         found, origin = drawn[first], made_of[first]
     raise DataError(
         f"Only {len(found)} of {wanted} false facts could be found with noise "

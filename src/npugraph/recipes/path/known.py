@@ -35,13 +35,7 @@ class KnownAnswers:
 
     def count(self, start: Tensor, query: Tensor) -> Tensor:
         """Return how many answers each question [B] has: int64 [B]."""
-        begin, end = self._ends(start, query)
-        return end - begin
-
-    def _ends(self, start: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-        first = (start * self.index.num_relations + query) * self.index.num_entities
-        last = first + self.index.num_entities
-        return torch.searchsorted(self.index.keys, first), torch.searchsorted(self.index.keys, last)
+        return self.index.count_tails(start, query)
 
     def mask(self, start: Tensor, query: Tensor, most: int | None = None) -> Tensor:
         """Tell for questions [B] which entities are known to answer them: bool [B, E].
@@ -54,7 +48,7 @@ class KnownAnswers:
         [[False, True, True], [True, False, False]]
         """
         count, size = len(start), self.index.num_entities
-        begin, end = self._ends(start, query)
+        begin, end = self.index.span(start, query)
         total = (end - begin).cumsum(0)
         if most is None:
             most = int(total[-1]) if count else 0

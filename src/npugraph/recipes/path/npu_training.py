@@ -172,7 +172,7 @@ class WeightedPathTraining(PathTraining):
             ],
             1,
         )
-        return facts[first_of_each(system.stored.key(facts))]
+        return facts[first_of_each(system.stored.codes(facts))]
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the mean loss of a batch: of the softmax, or of the objective."""
