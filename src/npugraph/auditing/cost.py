@@ -54,6 +54,8 @@ COLUMNS: dict[ViewName, int] = {
 COUNTING: dict[ViewName, float] = {"roles": 3e-5, "names": 4e-5, "near": 1e-5}
 # Numbers of four bytes that are kept of a judged fact beside its features.
 FACT_COLUMNS = 12
+# What weighing holds of a fact beside its features, by an audit of ten million facts.
+WEIGHED_BYTES = 270
 # What the views names and near hold of an entity, and roles of a fact.
 NAME_BYTES, WALK_BYTES, ROLE_BYTES = 2400, STEPS * 4 * WIDTH, 100
 
@@ -166,11 +168,11 @@ def _judged(facts: int, settings: AuditSettings) -> int:
 
 
 def _judged_bytes(facts: int, settings: AuditSettings, views: tuple[ViewName, ...]) -> int:
-    """Return the bytes of all features while they are joined, and as the trees want them."""
+    """Return the bytes of features, joined and as the trees want them, and of the weighing."""
     in_pools = len(settings.kinds) * min(facts, settings.thresholds.pool_facts)
     learnt_from = 2 * min(facts, settings.thresholds.score_facts)
     columns = sum(COLUMNS[name] for name in views)
-    return columns * (8 * (facts + in_pools) + 24 * learnt_from)
+    return columns * (8 * (facts + in_pools) + 24 * learnt_from) + WEIGHED_BYTES * facts
 
 
 def _counted_bytes(graph: KnowledgeGraph, facts: int, views: tuple[ViewName, ...]) -> int:
