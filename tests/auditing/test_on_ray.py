@@ -134,7 +134,9 @@ def test_a_worker_that_is_killed_is_replaced(
 def test_interrupted_the_command_ends_its_workers(tmp_path: Path) -> None:
     out, facts = tmp_path / "out", tmp_path / "facts.tsv"
     facts.write_text("".join("\t".join(row) + "\n" for row in rows()), encoding="utf-8")
-    asked = ["folds=2", "search=False", "epochs=4000", "patience=4000", "validate_every=1", "d=4"]
+    # So many epochs that no training ends before the other has begun, however busy the machine is.
+    asked = ["folds=2", "search=False", "validate_every=1", "d=4"]
+    asked += ["epochs=1000000", "patience=1000000"]
     words = ["audit", facts, "--out", out, "--device", "cpu", "--cluster", "local", "--workers", 2]
     words += [word for one in asked for word in ("--set", one)]
     with subprocess.Popen(
