@@ -9,10 +9,10 @@ from npugraph.errors import DataError
 
 # The ids of head, relation and tail.
 Triple = tuple[int, int, int]
-# Where keys of all questions would reach this, only those that some fact has are numbered.
-KEY_LIMIT = 2**63
 # Keys are below this: they are 64-bit integers with a sign.
-NUMBERED_LIMIT = 2**63
+KEY_LIMIT = 2**63
+# Where keys of all questions would reach this, only those that some fact has are numbered.
+PLAIN_LIMIT = KEY_LIMIT
 
 
 class TripleIndex:
@@ -35,9 +35,9 @@ class TripleIndex:
         self.num_relations = num_relations
         # Those that some fact has, as h * R + r, where only these have numbers.
         self.questions: Tensor | None = None
-        if num_entities * num_relations * num_entities >= KEY_LIMIT:
+        if num_entities * num_relations * num_entities >= PLAIN_LIMIT:
             self.questions = torch.unique(facts[:, 0] * num_relations + facts[:, 1])
-            if len(self.questions) * num_entities >= NUMBERED_LIMIT:
+            if len(self.questions) * num_entities >= KEY_LIMIT:
                 raise DataError(
                     f"{num_entities} entities and {len(self.questions)} pairs of a head and a "
                     "relation do not fit 64-bit keys; split the graph by relation."

@@ -149,7 +149,7 @@ def test_another_seed_gives_other_numbers(name: str) -> None:
 def test_numbering_questions_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs too large for keys of all questions: the same draws, losses and weights."""
     plain = fit(groups(), CASES[name].recipe, short(CASES[name], epochs=2))
-    monkeypatch.setattr(triples, "KEY_LIMIT", 0)
+    monkeypatch.setattr(triples, "PLAIN_LIMIT", 0)
     numbered = fit(groups(), CASES[name].recipe, short(CASES[name], epochs=2))
     assert without_times(numbered.metrics) == without_times(plain.metrics)
     assert_same(numbered.system.state_dict(), plain.system.state_dict())
