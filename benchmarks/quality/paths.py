@@ -46,7 +46,7 @@ from npugraph.ranking.ranks import Floats, Ranks, ScoreAll, rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.base import Recipe
 from npugraph.recipes.path.credibility import credibility_of
-from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.plus import PlusModel, PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
 from npugraph.seeds import generator
@@ -159,10 +159,10 @@ def wait(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def path_part(system: Model) -> PathModel:
-    """Return the model of paths of a recipe."""
+def path_part(system: Model) -> JudgingModel:
+    """Return the model of paths of a recipe, or all its members."""
     found = system.path if isinstance(system, PlusModel) else system
-    assert isinstance(found, PathModel)
+    assert isinstance(found, JudgingModel)
     return found
 
 
@@ -200,7 +200,7 @@ def speed(splits: Splits, recipe: str, settings: PathSettings) -> dict[str, Any]
         "first_steps_ms": [round(1e3 * (b - a), 1) for a, b in zip(times, times[1:], strict=False)],
         "ms_per_step": round(1e3 * (times[-1] - times[-2]) / timed, 2),
         "steps": steps * settings.epochs,
-        "edges": len(path_part(training.system).edges),
+        "edges": 2 * len(path_part(training.system).stored),
         "peak_mib": torch.cuda.max_memory_allocated(device) // 2**20 if on_gpu else None,
     }
 
@@ -243,14 +243,14 @@ def filters_of(splits: Splits, rate: float) -> dict[str, Tensor]:
 
 
 def ranks_of(
-    score_all: ScoreAll, system: PathModel, splits: Splits, filters: dict[str, Tensor]
+    score_all: ScoreAll, system: JudgingModel, splits: Splits, filters: dict[str, Tensor]
 ) -> Ranks:
     """Rank the test facts."""
     facts = splits.test.facts.to(system.device)
     return rank(score_all, facts, splits.num_entities, splits.num_relations, filters)
 
 
-def figures(ranks: Ranks, system: PathModel) -> dict[str, Any]:
+def figures(ranks: Ranks, system: JudgingModel) -> dict[str, Any]:
     """Return the metrics of the test facts by filter, and MRR for linked and unlinked pairs."""
     result: dict[str, Any] = {}
     facts = torch.from_numpy(ranks.facts).to(system.device)
@@ -263,7 +263,7 @@ def figures(ranks: Ranks, system: PathModel) -> dict[str, Any]:
     return result | {"linked_share": round(float(mask.mean()), 4)}
 
 
-def detection(system: PathModel, splits: Splits) -> dict[str, Any]:
+def detection(system: JudgingModel, splits: Splits) -> dict[str, Any]:
     """Judge the training facts with their own edges hidden, and compare with the truth."""
     truth = read_truth(splits)
     assert truth is not None

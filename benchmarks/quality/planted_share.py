@@ -33,8 +33,8 @@ from npugraph.data.perturb import PerturbSettings, read_truth
 from npugraph.graph import KnowledgeGraph, Splits, TripleIndex
 from npugraph.metrics import auroc, average_precision, ece
 from npugraph.recipes.base import Recipe
-from npugraph.recipes.path.model import PathModel
-from npugraph.recipes.path.npu import NPUGRAPH_PATH, NPUPathSettings, build
+from npugraph.recipes.path.judging import JudgingModel
+from npugraph.recipes.path.npu import NPUGRAPH_PATH, NPUPathSettings, build_one
 from npugraph.recipes.path.npu_training import WeightedPathTraining
 from npugraph.recipes.path.posterior import posterior_of
 
@@ -76,7 +76,7 @@ def graph_of(arguments: argparse.Namespace) -> Splits:
     return perturbed(arguments.graph, made, folder)
 
 
-def planted_in(splits: Splits, system: PathModel) -> torch.Tensor:
+def planted_in(splits: Splits, system: JudgingModel) -> torch.Tensor:
     """Tell which stored facts of a model are wrong: bool [n]."""
     truth = read_truth(splits)
     assert truth is not None
@@ -88,14 +88,14 @@ def knowing(splits: Splits) -> Recipe:
     """Return npugraph-path with the truth as the probability of its stored facts."""
 
     def build_knowing(settings: NPUPathSettings, train: KnowledgeGraph) -> WeightedPathTraining:
-        made = build(settings, train)
+        made = build_one(settings, train)
         made.give((~planted_in(splits, made.system)).double())
         return made
 
     return replace(NPUGRAPH_PATH, name="npugraph-path-knowing", build=build_knowing)
 
 
-def detection(system: PathModel, splits: Splits, settings: NPUPathSettings) -> dict[str, Any]:
+def detection(system: JudgingModel, splits: Splits, settings: NPUPathSettings) -> dict[str, Any]:
     """Judge all stored facts by the posterior of the trained model, and compare with the truth."""
     planted = planted_in(splits, system).numpy()
     found = posterior_of(system, most=settings.posterior_facts, seed=settings.seed)

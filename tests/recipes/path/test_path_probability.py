@@ -12,7 +12,7 @@ from npugraph.asking import explain, score
 from npugraph.fitting import Fitted, fit
 from npugraph.graph import Splits
 from npugraph.ranking.evaluate import noise_metrics
-from npugraph.recipes.path import model
+from npugraph.recipes.path import judging
 from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.plus import PlusModel
 from npugraph.recipes.path.posterior import PathPosterior
@@ -76,14 +76,14 @@ def test_it_is_fitted_once_for_the_same_weights(
     fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = path_of(fitted)
-    made = model.posterior_of
+    made = judging.posterior_of
     calls: list[int] = []
 
     def counted(judge: PathModel) -> PathPosterior | None:
         calls.append(1)
         return made(judge)
 
-    monkeypatch.setattr(model, "posterior_of", counted)
+    monkeypatch.setattr(judging, "posterior_of", counted)
     system._posterior = None
     first = system.posterior()
     system.eval()

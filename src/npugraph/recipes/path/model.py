@@ -14,11 +14,11 @@ from torch.nn.functional import embedding, softplus
 from npugraph.encoders import Encoder
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
-from npugraph.model import FoundPath, Model, Named
+from npugraph.model import FoundPath, Named
 from npugraph.recipes.path.judged import Judged
+from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
-from npugraph.recipes.path.posterior import PathPosterior, posterior_of
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
@@ -48,7 +48,7 @@ class QueryVectors(Encoder):
         return self.relations.new_empty(self.num_entities, 0), self.relations
 
 
-class PathModel(Model):
+class PathModel(JudgingModel):
     """Scores an entity by the messages that reach it from where the question starts.
 
     The question (h, r, ?) puts the query's vector at h; every layer passes messages
@@ -63,8 +63,6 @@ class PathModel(Model):
 
     pairs: Tensor
     shuffled: Tensor
-    hides_stored = True
-    reciprocal = True
 
     def __init__(
         self,
@@ -120,7 +118,6 @@ class PathModel(Model):
         shuffled = torch.randperm(len(self.stored), generator=generator(seed, "groups"))
         self.register_buffer("shuffled", shuffled, persistent=False)
         self.next_states = torch.compile(next_states) if compiled else next_states
-        self._posterior: tuple[tuple[int, ...], PathPosterior | None] | None = None
 
     def on_graph(self, train: KnowledgeGraph) -> PathModel:
         """Return a model with the same weights and the facts of another graph as its edges."""
@@ -380,28 +377,10 @@ class PathModel(Model):
         return 8 * self.answer.itemsize * self.num_entities
 
     @torch.no_grad()
-    def score(self, facts: Tensor) -> Tensor:
-        """Score facts [n, 3], own edges hidden where stored: [n], the mean of both directions."""
-        return self.judge(facts).raw.mean(0)
-
-    @torch.no_grad()
-    def score_as(self, facts: Tensor, side: Side) -> Tensor:
-        """Score facts [n, 3] as answers to the question for their ``side``: [n].
-
-        Facts that are not stored get the entry of ``score_all``. Stored ones get what it would be
-        without the edges of their group.
-        """
-        return self.judge(facts, (side,)).raw[0]
-
-    @torch.no_grad()
     def judge(
         self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
     ) -> Judged:
-        """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``.
-
-        With ``beside`` [n], numbers of stored facts, a fact is asked of the graph that the stored
-        fact of that number is asked of: without its group.
-        """
+        """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``."""
         # One of the two blocks for each side: the facts, and the facts reversed.
         blocks = both_ways(facts, self.num_relations).view(2, len(facts), 3)
         asked = torch.stack([blocks[SIDES.index(side)] for side in sides])
@@ -413,32 +392,6 @@ class PathModel(Model):
                 found = self._judge(asked[:, part].flatten(0, 1), weight)
                 out[:, :, part] = found.view(3, len(sides), len(part))
         return Judged(*out)
-
-    def posterior(self) -> PathPosterior | None:
-        """Return how likely stored facts are true; fitted anew when weights have changed.
-
-        It follows from the weights and the stored facts alone. None: there are too few facts.
-        """
-        weights = tuple(parameter._version for parameter in self.parameters())
-        if self._posterior is None or self._posterior[0] != weights:
-            self._posterior = weights, posterior_of(self)
-        return self._posterior[1]
-
-    @torch.no_grad()
-    def probability(self, facts: Tensor, collected: Tensor) -> Tensor:
-        """Return the probability that facts [n, 3] are true, own edges hidden: [n].
-
-        It is there for collected facts, and not a number for others: these are not like the
-        corruptions that the posterior is fitted to, but mostly somebody's best guesses. With too
-        few stored facts it is there for none.
-        """
-        found = torch.full((len(facts),), torch.nan, dtype=torch.float64, device=facts.device)
-        posterior = self.posterior() if collected.any() else None
-        if posterior is None:
-            return found
-        known = torch.tensor(posterior.if_stored(self.judge(facts[collected])))
-        found[collected] = known.to(found)
-        return found
 
     def _judge(self, asked: Tensor, weight: Tensor) -> Tensor:
         """Return score and both logarithms of answers [m, 3] to questions for a tail: [3, m]."""

@@ -9,9 +9,17 @@ from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes.npugraph.objective import NoisyPU
 from npugraph.recipes.npugraph.posterior import Posterior
+from npugraph.recipes.path.batch_loss import PathTraining
+from npugraph.recipes.path.members import MembersTraining
 from npugraph.recipes.path.npu_model import WeightedPathModel
 from npugraph.recipes.path.npu_training import Refresh, WeightedPathTraining
-from npugraph.recipes.path.recipe import PATH, PathSettings, model_options, training_options
+from npugraph.recipes.path.recipe import (
+    PATH,
+    PathSettings,
+    model_options,
+    together,
+    training_options,
+)
 from npugraph.settings import setting
 
 
@@ -58,8 +66,13 @@ class NPUPathSettings(PathSettings):
             )
 
 
-def build(settings: NPUPathSettings, train: KnowledgeGraph) -> WeightedPathTraining:
+def build(settings: NPUPathSettings, train: KnowledgeGraph) -> PathTraining | MembersTraining:
     """Make the model with its weights of evidence, and its training."""
+    return together(build_one, settings, train)
+
+
+def build_one(settings: NPUPathSettings, train: KnowledgeGraph) -> WeightedPathTraining:
+    """Make one model and its training."""
     system = WeightedPathModel(
         train.facts,
         train.num_entities,

@@ -23,7 +23,8 @@ from npugraph.ranking.ranks import Ranks
 from npugraph.recipes.base import LogRange, Recipe
 from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex
 from npugraph.recipes.path.batch_loss import PathTraining, of_epoch
-from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.judging import JudgingModel
+from npugraph.recipes.path.members import MembersTraining, lent
 from npugraph.recipes.path.npu import NPUPathSettings
 from npugraph.recipes.path.npu import build as build_weighted
 from npugraph.recipes.path.recipe import PATH
@@ -71,7 +72,7 @@ class PlusModel(Model):
     hides_stored = True
     reciprocal = True
 
-    def __init__(self, path: PathModel, vectors: System) -> None:
+    def __init__(self, path: JudgingModel, vectors: System) -> None:
         """Put the two together with equal weights."""
         super().__init__(None, path.num_entities, path.num_relations)
         self.path = path
@@ -85,8 +86,8 @@ class PlusModel(Model):
     @torch.no_grad()
     def logarithms(self, known: Tensor, relation: Tensor, side: Side) -> tuple[Tensor, Tensor]:
         """Return what both parts say of every entity as the missing ``side``: [q, E] each."""
-        paths = self.path.score_all(known, relation, side)
-        return paths.log_softmax(1), self._by_vectors(known, relation, side)
+        paths = self.path.log_all(known, relation, side)
+        return paths, self._by_vectors(known, relation, side)
 
     def _by_vectors(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         # Precision is a matter of the paths; the product over all entities is cheap.
@@ -158,13 +159,6 @@ class Remembered:
         return torch.lerp(vectors, paths, self.weight)
 
 
-def lent(training: Training) -> Any:
-    """Return the system of a training, which is from now on in the state of another training."""
-    system = training._modules.pop("system")
-    training.__dict__["system"] = system
-    return system
-
-
 class PlusTraining(Training):
     """Trains both parts in every step: each question of the paths comes with facts to learn.
 
@@ -176,7 +170,7 @@ class PlusTraining(Training):
 
     def __init__(
         self,
-        path: PathTraining,
+        path: PathTraining | MembersTraining,
         vectors: PlainTraining,
         *,
         beside: int,

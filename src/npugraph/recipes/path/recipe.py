@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes.base import Choices, LogRange, Range, Recipe
 from npugraph.recipes.path.batch_loss import PathTraining, Schedule
+from npugraph.recipes.path.members import MembersTraining
 from npugraph.recipes.path.model import PathModel
+from npugraph.seeds import number
 from npugraph.settings import TrainSettings, setting
 
 
@@ -26,6 +29,11 @@ class PathSettings(TrainSettings):
     edge_dropout: float = setting(0.4, "share of the edges left out in a step", low=0, high=1)
     epoch_share: float = setting(
         1.0, "share of the questions that one epoch asks", low=1e-6, high=1
+    )
+    members: int = setting(
+        1,
+        "models that are trained side by side, each by a seed of its own; the score is the mean",
+        low=1,
     )
     nodes: int = setting(
         0, "nodes that send messages per question and layer, the best ones; 0 means all", low=0
@@ -51,11 +59,32 @@ class PathSettings(TrainSettings):
             )
 
 
-def build(settings: PathSettings, train: KnowledgeGraph) -> PathTraining:
+Kind = TypeVar("Kind", bound=PathSettings)
+
+
+def build(settings: PathSettings, train: KnowledgeGraph) -> PathTraining | MembersTraining:
     """Make the model of the paths along the training facts, and its training."""
+    return together(build_one, settings, train)
+
+
+def build_one(settings: PathSettings, train: KnowledgeGraph) -> PathTraining:
+    """Make one model and its training."""
     sizes = (train.num_entities, train.num_relations)
     system = PathModel(train.facts, *sizes, **model_options(settings))
     return PathTraining(system, train, **training_options(settings))
+
+
+def together(
+    build: Callable[[Kind, KnowledgeGraph], PathTraining],
+    settings: Kind,
+    train: KnowledgeGraph,
+) -> PathTraining | MembersTraining:
+    """Make as many models as there are to be members; the first has the seed of the settings."""
+    if settings.members == 1:
+        return build(settings, train)
+    seeds = [settings.seed]
+    seeds += [number(settings.seed, "member", place) for place in range(1, settings.members)]
+    return MembersTraining([build(replace(settings, seed=seed), train) for seed in seeds])
 
 
 def model_options(settings: PathSettings) -> dict[str, Any]:
