@@ -35,7 +35,11 @@ def read(path: Path) -> list[Line]:
 def system_of(line: Line) -> str:
     """Name what a line is about: a recipe, or one part of it; lines of path did not say so."""
     recipe, part = line.get("recipe", "path"), line.get("part", "whole")
-    return RANKED.get(line["kind"]) or (recipe if part == "whole" else f"{recipe}: {part} alone")
+    members = line.get("settings", {}).get("members", 1)
+    named = recipe if members == 1 else f"{recipe}, {members} members"
+    if part != "whole":
+        named += f": {part} alone" if "," not in part else f": {part}"
+    return RANKED.get(line["kind"]) or named
 
 
 def cells(

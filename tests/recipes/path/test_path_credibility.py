@@ -50,10 +50,28 @@ def test_it_finds_wrong_facts_of_either_kind(wrong: tuple[float, float]) -> None
 
 
 def test_it_is_the_ratio_to_all_kinds_together() -> None:
-    made = Credibility(np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]]), np.array([0.5, -1.0]))
+    weights = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    made = Credibility(weights, np.array([0.5, -1.0]), np.array([0.3, 0.7]))
     judged = Judged(*(torch.tensor([[a], [a]]) for a in (1.0, -2.0, 7.0)))
-    expected = -np.log((np.exp(-1.5) + np.exp(5.0)) / 2)
+    expected = -np.log(0.3 * np.exp(-1.5) + 0.7 * np.exp(5.0))
     assert made(judged) == pytest.approx([expected])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_kind_that_shows_counts_most(place: int) -> None:
+    kinds = [drawn(2000, -4, 0, 1), drawn(2000, 0, -4, 2)]
+    wrong = drawn(80, *((-4, 0), (0, -4))[place], 4)
+    found = fit_credibility(joined(drawn(1920, 0, 0, 3), wrong), kinds)
+    assert found is not None
+    assert found.counts[place] > 0.8
+    assert found.counts.sum() == pytest.approx(1)
+
+
+def test_where_nothing_shows_all_kinds_count() -> None:
+    kinds = [drawn(2000, -6, 0, 1), drawn(2000, 0, -6, 2)]
+    found = fit_credibility(drawn(2000, 0, 0, 3), kinds)
+    assert found is not None
+    assert found.counts == pytest.approx([0.5, 0.5], abs=0.1)
 
 
 def test_a_constant_balances_both_sorts() -> None:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.special import ndtri
 
-from npugraph.auditing.statistics.noise_kinds import share_below
 from npugraph.auditing.thresholds import TUNED, Thresholds
+from npugraph.calibration.noise_shares import share_below
 
 Floats = NDArray[np.floating]
 

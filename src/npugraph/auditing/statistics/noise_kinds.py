@@ -9,13 +9,8 @@ facts, p_true that of the true ones and p_k that of pool k,
 
 and where no true facts lie the shares a_k are all that is left. Each pool j gives such sets: a
 classifier tells its facts from the collected ones, and H_j(c) holds what scores below the c-th
-quantile of the pool, for c up to a half. One equation per pool, as many as there are shares::
-
-    p_c(H_j) / p_j(H_j) = sum_k a_k p_k(H_j) / p_j(H_j),      a_k >= 0
-
-by least squares. Wide sets have many facts and some true ones among them, narrow ones few of
-either, so the equation of a pool is the mean over c with the weights of
-:func:`npugraph.calibration.class_priors.threshold_weights`.
+quantile of the pool, for c up to a half. That gives one equation per pool
+(:mod:`npugraph.calibration.noise_shares`).
 """
 
 from __future__ import annotations
@@ -25,11 +20,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from npugraph.auditing.statistics.trees import Trees
 from npugraph.auditing.thresholds import TUNED, Thresholds
-from npugraph.calibration.class_priors import threshold_weights
+from npugraph.calibration import noise_shares
 from npugraph.errors import DataError
 from npugraph.seeds import number
 
@@ -65,13 +59,10 @@ class NoiseProfile:
         look like a small share of it, and a pool of the wrong kind does more harm than a missing
         one.
         """
-        matrix, right = equations[:, :-1], equations[:, -1]
-        pull = ridge * float(np.abs(matrix).max()) * np.eye(len(matrix))
-        padded = np.concatenate([right, np.zeros(len(matrix))])
-        share = np.minimum(nnls(np.concatenate([matrix, pull]), padded)[0], 1.0)
+        share = noise_shares.solve(equations, ridge)
         weight = share**2
         if not weight.sum():
-            weight = (np.diag(matrix) > 0).astype(float)
+            weight = (np.diag(equations[:, :-1]) > 0).astype(float)
         weight = weight / weight.sum()
         return cls(
             dict(zip(kinds, share.tolist(), strict=True)),
@@ -171,24 +162,10 @@ def _equations(
     rows, amid = [], []
     for kind in range(1, len(samples)):
         scores = _scores(samples, kind, thresholds, seed)
-        edges = np.quantile(scores[kind], thresholds.profile_ends)
-        # Ties may put more below a quantile than its name says.
-        mass = share_below(scores[kind], edges)
-        density = np.stack([share_below(score, edges) / mass for score in scores])
-        # The last of the ends is the middle of the pool.
-        amid.append(float(density[0][-1]))
-        count = len(scores[0])
-        weight = threshold_weights(density[0], mass, count)
-        mean = density @ weight
-        variance = max(mean[0], 1 / count) / count * (weight**2 / mass).sum()
-        rows.append(np.append(mean[1:], mean[0]) / np.sqrt(variance))
+        row, dense = noise_shares.equation(scores, kind, thresholds.profile_ends)
+        rows.append(row)
+        amid.append(dense)
     return np.stack(rows), amid
-
-
-def share_below(score: Floats, edges: Floats) -> NDArray[np.float64]:
-    """Return the share of scores [n] at or below each edge [t]: [t]."""
-    shares: NDArray[np.float64] = np.searchsorted(np.sort(score), edges, side="right") / len(score)
-    return shares
 
 
 def _scores(samples: list[_Halved], kind: int, thresholds: Thresholds, seed: int) -> list[Floats]:

@@ -6,9 +6,11 @@ among the answers to their question. Nobody knows the kind beforehand. So for ev
 logistic regression tells stored facts from corruptions of that kind, which gives the logarithm z_k
 of the ratio of the two densities, and the number is that of the ratio to all kinds together,
 
-    -log(mean over k of e^(-z_k)),
+    -log(sum over k of w_k e^(-z_k)),
 
-low where any one kind explains the fact much better than the graph does. No truth is used.
+low where a kind explains the fact much better than the graph does. How much a kind counts, w_k,
+goes with the share of the stored facts that seem to be of it
+(:mod:`npugraph.calibration.noise_shares`); where none shows, all count the same. No truth is used.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 import torch
 
 from npugraph.arrays import Floats
+from npugraph.calibration.noise_shares import equation, solve
 from npugraph.calibration.thresholds import PRIORS
 from npugraph.data.corrupt import Roles
 from npugraph.data.corrupt.replace import Change, entity_of_pool, random
@@ -27,7 +30,13 @@ from npugraph.recipes.path.posterior import log_odds, values_of
 from npugraph.seeds import generator
 
 # Stored facts, and corruptions of each kind, that it is fitted to at most: four numbers a kind.
-MOST = 2000
+MOST = 8000
+# Quantiles of a kind below which stored facts are counted.
+ENDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+# Pull of the shares to 0.
+RIDGE = 1e-3
+# Share of the stored facts that any kind may have although none shows.
+UNSEEN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +46,19 @@ class Credibility:
     Attributes:
         weights: of the three values, each the mean of both directions, by kind: [kinds, 3], >= 0.
         constants: added to their sums: [kinds].
+        counts: how much each kind counts; they sum to 1: [kinds].
     """
 
     weights: Floats
     constants: Floats
+    counts: Floats
 
     def __call__(self, judged: Judged) -> Floats:
         """Return one number per fact [n]; higher is more credible."""
         from scipy.special import logsumexp
 
         ratios = values_of(judged) @ self.weights.T + self.constants
-        found: Floats = np.log(len(self.constants)) - logsumexp(-ratios, axis=1)
+        found: Floats = -logsumexp(-ratios, axis=1, b=self.counts)
         return found
 
 
@@ -58,7 +69,17 @@ def fit_credibility(stored: Judged, kinds: list[Judged]) -> Credibility | None:
         return None
     weights = np.stack([log_odds(high, low) for low in lows])
     constants = [constant(high @ line, low @ line) for low, line in zip(lows, weights, strict=True)]
-    return Credibility(weights, np.array(constants))
+    counts = _shares(high, lows, weights) + UNSEEN
+    return Credibility(weights, np.array(constants), counts / counts.sum())
+
+
+def _shares(high: Floats, lows: list[Floats], weights: Floats) -> Floats:
+    """Return the share of the stored facts that seems to be of each kind: [kinds]."""
+    rows = []
+    for kind, line in enumerate(weights):
+        scores = [values @ line for values in (high, *lows)]
+        rows.append(equation(scores, kind + 1, ENDS)[0])
+    return solve(np.stack(rows), RIDGE)
 
 
 def constant(high: Floats, low: Floats) -> float:
