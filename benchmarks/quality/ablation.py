@@ -16,6 +16,7 @@ below ``--work``, so ``path`` must have run there before, here or in benchmarks.
     soft        self-training: probable new facts as edges
     all         edges, npu and soft together
     plus        npugraph-plus: path and ComplEx-N3
+    members     the mean of three models of paths
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ ROWS: dict[str, tuple[str, dict[str, str]]] = {
     "soft": ("npugraph-path", {**OFF, **SOFT}),
     "all": ("npugraph-path", {**OFF, **NPU, **SOFT, "edge_weights": "posterior"}),
     "plus": ("npugraph-plus", {}),
+    "members": ("path", {"members": "3"}),
+    "plus, members": ("npugraph-plus", {"members": "3"}),
 }
 
 
