@@ -29,7 +29,7 @@ from npugraph.data.sources import GraphLike
 from npugraph.errors import RunError, SettingsError, nearest
 from npugraph.explaining import Audited, Explainer, Explanation, Meant, Place, fact_ids, why_untold
 from npugraph.explaining import explain as find_evidence
-from npugraph.fitting import Fitted, load, on_graph
+from npugraph.fitting import Fitted, along_validation, load, on_graph
 from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.model import Model
 from npugraph.names import ReadableNames
@@ -49,6 +49,7 @@ def evaluate(
     *,
     by: Group | Sequence[Group] = (),
     graph: GraphLike = None,
+    with_validation: bool = False,
     memory_budget: int | None = None,
     progress: Callable[[int], object] | None = None,
     device: str = "auto",
@@ -63,6 +64,8 @@ def evaluate(
         by: also metrics by ``relation`` or ``cardinality``.
         graph: rank the facts of another graph with the same relations; for recipes without entity
             vectors, as ``path``.
+        with_validation: the validation facts are evidence for the test facts, too; for recipes of
+            paths.
         memory_budget: bytes for the scores of a chunk.
         progress: called with the number of queries done since the last call.
         device: where the system of a run folder goes.
@@ -74,14 +77,27 @@ def evaluate(
     names, groups = _texts(filters, "filters"), _texts(by, "by")
     check_asked(part, groups)
     fitted = _opened(run, graph, device, trust)
-    return ranking.evaluate(
-        fitted,
+    found = ranking.evaluate(
+        _with_validation(fitted, part) if with_validation else fitted,
         names,
         part,
         by=groups,  # type: ignore[arg-type]  # checked above
         memory_budget=memory_budget,
         progress=progress,
     )
+    if with_validation:
+        found["with_validation"] = True
+    return found
+
+
+def _with_validation(fitted: Fitted, part: str = "test") -> Fitted:
+    """Return what was fitted with its validation facts as evidence; refuse to rank these by it."""
+    if part == "valid":
+        raise SettingsError(
+            "The validation facts cannot be evidence while they are ranked themselves; rank the "
+            "test facts, or leave the validation facts out of the evidence."
+        )
+    return along_validation(fitted)
 
 
 def predict(
@@ -92,6 +108,7 @@ def predict(
     tail: str | None = None,
     k: int = 10,
     only_new: bool = False,
+    with_validation: bool = False,
     device: str = "auto",
     trust: bool = False,
 ) -> pa.Table:
@@ -104,6 +121,7 @@ def predict(
         tail: the known tail; asks for heads.
         k: how many answers.
         only_new: leave out the answers that are known facts.
+        with_validation: the validation facts are evidence, too; for recipes of paths.
         device: where the system of a run folder goes.
         trust: execute the run's own recipe file although it has changed.
 
@@ -119,6 +137,8 @@ def predict(
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
         raise SettingsError(f"k={k!r} must be a whole number of at least 1.")
     fitted = load(run, device, trust=trust)
+    if with_validation:
+        fitted = _with_validation(fitted)
     graph = fitted.splits.train
     side: Side = "head" if head is None else "tail"
     known = graph.entities.id(str(tail if head is None else head))

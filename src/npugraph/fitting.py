@@ -207,6 +207,16 @@ def on_graph(fitted: Fitted, graph: GraphLike, options: ReadOptions | None = Non
     return replace(fitted, system=fitted.system.on_graph(splits.train), splits=splits)
 
 
+def along_validation(fitted: Fitted) -> Fitted:
+    """Return what was fitted with the validation facts as evidence, too; nothing is trained.
+
+    For recipes of paths. Settings were chosen by these facts, so they must not be ranked then.
+    """
+    splits = fitted.splits
+    both = splits.train.with_facts(torch.cat([splits.train.facts, splits.valid.facts]))
+    return replace(fitted, system=fitted.system.along(both))
+
+
 def _renumbered(graph: KnowledgeGraph, words: Vocabulary, number: Tensor) -> KnowledgeGraph:
     """Return a graph with another vocabulary of relations; ``number`` [r] has their ids there."""
     head, relation, tail = graph.facts.unbind(1)

@@ -107,6 +107,13 @@ class Model(nn.Module, ABC):
             "graph; the recipe path does."
         )
 
+    def along(self, train: KnowledgeGraph) -> Model:
+        """Return this model with other facts about its own entities as its evidence."""
+        raise SettingsError(
+            "What this system knows is in its vectors, so facts that it was not trained on are no "
+            "evidence for it; they are for the recipes path, npugraph-path and npugraph-plus."
+        )
+
     def rows_by_name(self) -> Mapping[str, Named] | None:
         """Return which weights have a row, or several, per entity or relation; None: not told.
 

@@ -57,6 +57,14 @@ OtherGraphOption = Annotated[
         show_default=False,
     ),
 ]
+WithValidationOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-validation",
+        help="The validation facts are evidence, too; nothing is trained on them. For recipes of "
+        "paths.",
+    ),
+]
 DeviceOption = Annotated[
     str, typer.Option(help="cpu, cuda, ...; auto takes a GPU if there is one.")
 ]
@@ -279,6 +287,7 @@ def evaluate(
         ),
     ] = None,
     graph: OtherGraphOption = None,
+    with_validation: WithValidationOption = False,
     device: DeviceOption = "auto",
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -300,6 +309,10 @@ def evaluate(
     if graph is not None:
         fitted = on_graph(fitted, graph)
     if candidates is not None:
+        if with_validation:
+            raise SettingsError(
+                "--with-validation needs ranks among all entities; leave --candidates out."
+            )
         if groups:
             raise SettingsError("--by needs ranks among all entities; leave --candidates out.")
         _evaluate_sampled(run, fitted, candidates, names, part, as_json)
@@ -311,6 +324,7 @@ def evaluate(
             names,
             part,  # type: ignore[arg-type]  # checked above
             by=groups,  # type: ignore[arg-type]  # checked above
+            with_validation=with_validation,
             memory_budget=None if memory is None else memory * 2**20,
             progress=lambda done: advance(done, ""),
         )
@@ -353,6 +367,8 @@ def _show_metrics(result: dict[str, Any], names: list[str], groups: list[str]) -
         rows.append([name, "both", *(metrics[c] for c in columns)])
         rows += [[name, side, *(metrics[side][c] for c in columns)] for side in ("head", "tail")]
     title = f"{result['graph']}, {result['facts']:,} {result['part']} facts"
+    if result.get("with_validation"):
+        title += ", validation facts as evidence"
     table(title, ("filter", "side", *columns), rows)
     for group in groups:
         rows = [
@@ -372,6 +388,7 @@ def predict(
     only_new: Annotated[
         bool, typer.Option("--only-new", help="Leave out the answers that are known facts.")
     ] = False,
+    with_validation: WithValidationOption = False,
     device: DeviceOption = "auto",
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -389,6 +406,7 @@ def predict(
         tail=tail,
         k=k,
         only_new=only_new,
+        with_validation=with_validation,
         device=device,
         trust=trust,
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from npugraph.graph import SIDES, Side, TripleIndex
+from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex
 from npugraph.model import Model
 from npugraph.recipes.path.judged import Judged
 from npugraph.recipes.path.posterior import PathPosterior, posterior_of
@@ -31,6 +31,10 @@ class JudgingModel(Model):
         With ``beside`` [n], numbers of stored facts, a fact is asked of the graph that the stored
         fact of that number is asked of: without its group.
         """
+
+    def along(self, train: KnowledgeGraph) -> Model:
+        """Return this model with other facts about its own entities as its evidence."""
+        return self.on_graph(train)
 
     @torch.no_grad()
     def log_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:

@@ -79,6 +79,14 @@ class PlusModel(Model):
         self.vectors = vectors
         self.register_buffer("weight", torch.tensor(0.5))
 
+    def along(self, train: KnowledgeGraph) -> PlusModel:
+        """Return this model with other facts as the evidence of its paths."""
+        paths = self.path.on_graph(train)
+        assert isinstance(paths, JudgingModel)
+        made = PlusModel(paths, self.vectors)
+        made.weight.copy_(self.weight)
+        return made.to(self.device).train(self.training)
+
     def kinds_of(self, facts: Tensor) -> dict[str, Tensor]:
         """Tell facts whose ends are linked by a stored fact from those whose are not."""
         return self.path.kinds_of(facts)
