@@ -19,6 +19,8 @@ NAMES = {
     "soft": "path, soft facts",
     "all": "path, edges, nPU and soft facts",
     "plus": "path and ComplEx-N3",
+    "members": "path, three members",
+    "plus, members": "path, three members, and ComplEx-N3",
 }
 ROOM = "not run"
 
@@ -49,28 +51,34 @@ def over_facts(lines: list[Line], row: str) -> str:
     return ", ".join(f"{found[seed]:.1g}" for seed in sorted(found))
 
 
-def ablation(lines: list[Line]) -> Iterator[str]:
-    """Yield MRR of every row, its gain over path, and how sure that is."""
-    yield (
-        "| recipe | seeds | MRR clean | perturbed | gain, clean | p over seeds (Holm) | "
-        "p over facts, by seed | training, s |"
-    )
-    yield "|---" * 8 + "|"
+def of_graph(graph: str, lines: list[Line]) -> Iterator[str]:
+    """Yield the rows of one graph; the p values over seeds are corrected for their number."""
     gains = {row: over_seeds(lines, row) for row in NAMES if row != BASE}
     tested = {row: p for row, (_, p) in gains.items() if p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     for row, name in NAMES.items():
         mine = [line for line in lines if line["row"] == row]
         if not mine:
-            yield f"| {name} | {ROOM} | | | | | | |"
+            yield f"| {graph} | {name} | {ROOM} | | | | | | |"
             continue
         seeds = ", ".join(map(str, sorted({line["seed"] for line in mine})))
         values = [figure(by_seed(lines, row, kind).values()) for kind in ("clean", "perturbed")]
         gain = gains[row][0] if row in gains else ""
         sure = f"{adjusted[row]:.2g}" if row in adjusted else ""
         seconds = f"{sum(line['training_seconds'] for line in mine) / len(mine):.0f}"
-        cells = (name, seeds, *values, gain, sure, over_facts(lines, row), seconds)
+        cells = (graph, name, seeds, *values, gain, sure, over_facts(lines, row), seconds)
         yield f"| {' | '.join(cells)} |"
+
+
+def ablation(lines: list[Line]) -> Iterator[str]:
+    """Yield MRR of every row by graph, its gain over path, and how sure that is."""
+    yield (
+        "| graph | recipe | seeds | MRR clean | perturbed | gain, clean | p over seeds (Holm) | "
+        "p over facts, by seed | training, s |"
+    )
+    yield "|---" * 9 + "|"
+    for graph in sorted({line["graph"] for line in lines}):
+        yield from of_graph(graph, [line for line in lines if line["graph"] == graph])
 
 
 __all__ = ["TABLES", "read"]

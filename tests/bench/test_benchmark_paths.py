@@ -57,6 +57,18 @@ def test_npugraph_plus_is_ranked_with_its_parts(tmp_path: Path) -> None:
     assert len({line["clean"]["mrr"] for line in rankings}) > 1
 
 
+def test_validation_facts_as_evidence_are_a_line_of_their_own(tmp_path: Path) -> None:
+    words = ["--no-detection", "--valid-evidence", "--set", "members=2"]
+    found = [line for line in lines(tmp_path, *words) if line["kind"] == "ranking"]
+    assert [paths_tables.system_of(line) for line in found] == [
+        "path, 2 members",
+        "path, 2 members: paths, validation facts as evidence",
+    ]
+    assert found[0]["clean"] != found[1]["clean"]
+    # Linked means by a training fact, here as there.
+    assert found[0]["linked_share"] == found[1]["linked_share"]
+
+
 def test_npugraph_plus_has_the_settings_of_its_parts() -> None:
     def asked(graph: str) -> PathSettings:
         words = [graph, "--recipe", "npugraph-plus"]
