@@ -40,13 +40,12 @@ from npugraph.data.perturb import PerturbSettings, read_truth
 from npugraph.data.sources import load_splits
 from npugraph.fitting import Fitted, fit
 from npugraph.graph import SIDES, Splits, TripleIndex
-from npugraph.metrics import auroc, average_precision
+from npugraph.metrics import auroc, average_precision, ece
 from npugraph.model import Model
 from npugraph.ranking.evaluate import known_facts
 from npugraph.ranking.ranks import Floats, Ranks, ScoreAll, rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.base import Recipe
-from npugraph.recipes.path.credibility import credibility_of
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.plus import PlusModel, PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
@@ -280,9 +279,14 @@ def detection(system: JudgingModel, splits: Splits) -> dict[str, Any]:
         for name, values in asdict(judged).items()
         for way in ("sum", "least")
     }
-    posterior, credibility = system.posterior(), credibility_of(system)
-    if posterior is not None and credibility is not None:
-        scores |= {"posterior": posterior.score(judged), "credibility": credibility(judged)}
+    posterior, calibration = system.posterior(), {}
+    if posterior is not None:
+        scores["credibility"] = posterior.score(judged)
+        probability = posterior.if_stored(judged)
+        calibration = {
+            "ece": round(ece(probability, ~planted), 5),
+            "wrong_share": round(1 - posterior.priors.beta.value, 5),
+        }
     return {
         "planted": int(planted.sum()),
         "facts": len(facts),
@@ -293,6 +297,7 @@ def detection(system: JudgingModel, splits: Splits) -> dict[str, Any]:
             }
             for name, score in scores.items()
         },
+        **calibration,
         "seconds": round(seconds, 1),
         "seconds_with_posterior": round(time.perf_counter() - started, 1),
     }

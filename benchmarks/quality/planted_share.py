@@ -36,7 +36,7 @@ from npugraph.recipes.base import Recipe
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.npu import NPUGRAPH_PATH, NPUPathSettings, build_one
 from npugraph.recipes.path.npu_training import WeightedPathTraining
-from npugraph.recipes.path.posterior import posterior_of
+from npugraph.recipes.path.posterior import PLAUSIBLE, posterior_of
 
 MODULE = "benchmarks.quality.planted_share"
 RESULTS = common.RESULTS / "planted_share.jsonl"
@@ -98,7 +98,7 @@ def knowing(splits: Splits) -> Recipe:
 def detection(system: JudgingModel, splits: Splits, settings: NPUPathSettings) -> dict[str, Any]:
     """Judge all stored facts by the posterior of the trained model, and compare with the truth."""
     planted = planted_in(splits, system).numpy()
-    found = posterior_of(system, most=settings.posterior_facts, seed=settings.seed)
+    found = posterior_of(system, kinds=PLAUSIBLE, most=settings.posterior_facts, seed=settings.seed)
     assert found is not None
     judged = system.judge(system.stored.facts())
     score, probability = found.score(judged), found.if_stored(judged)

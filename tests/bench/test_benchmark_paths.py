@@ -37,7 +37,7 @@ def test_every_result_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[st
         figures = found["ranking"][name]
         assert isinstance(figures, dict)
         assert 0 < figures["mrr"] <= 1
-    for name in ("among_new_sum", "posterior", "credibility"):
+    for name in ("among_new_sum", "credibility"):
         judged = found["detection"][name]
         assert isinstance(judged, dict)
         assert 0 <= judged["auroc"] <= 1

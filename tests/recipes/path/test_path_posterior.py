@@ -7,8 +7,9 @@ from torch import Tensor
 
 from npugraph.fitting import fit
 from npugraph.metrics import auroc, ece
+from npugraph.recipes.path.credibility import values_of
 from npugraph.recipes.path.model import Judged, PathModel
-from npugraph.recipes.path.posterior import fit_posterior, log_odds, posterior_of, values_of
+from npugraph.recipes.path.posterior import PLAUSIBLE, fit_posterior, posterior_of
 from recipe_cases import CASES, groups
 
 
@@ -23,20 +24,6 @@ def drawn(true: int, false: int, seed: int) -> Tensor:
     return torch.cat([torch.randn(true, generator=rng) + 4, torch.randn(false, generator=rng)])
 
 
-def test_weights_find_what_tells_facts_apart_and_are_never_negative() -> None:
-    rng = np.random.default_rng(0)
-    high, low = rng.normal(1, 1, (4000, 1)), rng.normal(0, 1, (2000, 1))
-    weights = log_odds(np.hstack([high, 0 * high, -high]), np.hstack([low, 0 * low, -low]))
-    # Two normal densities of the same width: their log ratio has slope 1.
-    assert weights[0] == pytest.approx(1, abs=0.1)
-    assert weights[1:].tolist() == [0, 0]
-
-
-def test_weights_are_finite_where_facts_can_be_told_apart_entirely() -> None:
-    weights = log_odds(np.full((5, 1), 2.0), np.full((5, 1), 1.0))
-    assert 1 < weights[0] < 1e4
-
-
 @pytest.mark.parametrize("beta", [0.8, 0.96])
 def test_probabilities_are_those_of_the_mixture(beta: float) -> None:
     count = 6000
@@ -44,7 +31,7 @@ def test_probabilities_are_those_of_the_mixture(beta: float) -> None:
     labels = np.arange(count) < true
     stored, others = judged(drawn(true, count - true, 1)), judged(drawn(0, count, 2))
     relation = torch.zeros(count, dtype=torch.int64)
-    found = fit_posterior(stored, others, relation, relation)
+    found = fit_posterior(stored, [others], relation, [relation])
     assert found is not None
     assert found.priors.beta.value == pytest.approx(beta, abs=0.02)
     probability = found.if_stored(stored)
@@ -59,10 +46,34 @@ def test_probabilities_are_those_of_the_mixture(beta: float) -> None:
 def test_too_few_facts_say_nothing() -> None:
     many, few = judged(drawn(200, 0, 1)), judged(drawn(0, 20, 2))
     relations = torch.zeros(200, dtype=torch.int64), torch.zeros(20, dtype=torch.int64)
-    assert fit_posterior(many, few, *relations) is None
-    assert fit_posterior(few, many, *relations[::-1]) is None
+    assert fit_posterior(many, [few], relations[0], [relations[1]]) is None
+    assert fit_posterior(few, [many], relations[1], [relations[0]]) is None
+    assert fit_posterior(many, [many, few], relations[0], list(relations)) is None
     empty = judged(torch.zeros(0))
-    assert fit_posterior(empty, empty, relations[1][:0], relations[1][:0]) is None
+    assert fit_posterior(empty, [empty], relations[1][:0], [relations[1][:0]]) is None
+
+
+def test_the_pool_has_every_kind_as_often_as_it_seems_to_be_there() -> None:
+    """One kind is a tenth of the stored facts, the other is not there; one value tells each."""
+    count = 4000
+    rng = torch.Generator().manual_seed(0)
+
+    def facts(first: float, second: float, number: int) -> Judged:
+        values = [torch.randn(number, generator=rng) + level for level in (first, second)]
+        return Judged(*(value.repeat(2, 1) for value in (*values, torch.zeros(number))))
+
+    parts = facts(4, 4, count - count // 10), facts(0, 4, count // 10)
+    stored = Judged(*(torch.cat([getattr(p, name) for p in parts], 1) for name in vars(parts[0])))
+    kinds = [facts(0, 4, count), facts(4, 0, count)]
+    zeros = torch.zeros(count, dtype=torch.int64)
+    found = fit_posterior(stored, kinds, zeros, [zeros, zeros + 1])
+    assert found is not None
+    assert found.credibility.counts[0] > 0.9
+    pool = found.calibration.pool_score
+    # All of the first kind, and of the second as few as its share says.
+    share = found.credibility.counts[1] / found.credibility.counts[0]
+    assert len(pool) == pytest.approx(count * (1 + share), abs=2)
+    assert found.priors.beta.value == pytest.approx(0.9, abs=0.02)
 
 
 # --- of a model
@@ -95,16 +106,27 @@ def test_wrong_facts_get_low_probabilities_without_folds(trained: tuple[PathMode
     assert probability[planted.numpy()].mean() < 0.5 < probability[~planted.numpy()].mean()
 
 
+def test_it_may_be_fitted_to_some_kinds_alone(trained: tuple[PathModel, Tensor]) -> None:
+    system, _ = trained
+    one, several = posterior_of(system, kinds=PLAUSIBLE), posterior_of(system)
+    assert one is not None
+    assert several is not None
+    assert one.credibility.weights.shape == (1, 3)
+    assert several.credibility.weights.shape == (3, 3)
+    assert one.credibility.counts.tolist() == [1]
+
+
 def test_the_posterior_follows_from_the_seed(trained: tuple[PathModel, Tensor]) -> None:
     system, _ = trained
     facts = system.judge(system.stored.facts())
-    one, same, other = (posterior_of(system, seed=seed, most=200) for seed in (1, 1, 2))
+    few = {"kinds": PLAUSIBLE, "most": 200}
+    one, same, other = (posterior_of(system, seed=seed, **few) for seed in (1, 1, 2))
     assert one is not None
     assert same is not None
     assert other is not None
     assert len(one.calibration.score) == 200
     assert np.array_equal(one.if_stored(facts), same.if_stored(facts))
-    assert not np.array_equal(one.weights, other.weights)
+    assert not np.array_equal(one.credibility.weights, other.credibility.weights)
 
 
 def test_a_corruption_is_asked_of_the_graph_that_its_fact_is_asked_of(

@@ -95,7 +95,7 @@ def test_it_is_fitted_once_for_the_same_weights(
     assert len(calls) == 2
     assert first is not None
     assert second is not None
-    assert (second.weights != first.weights).any()
+    assert (second.credibility.weights != first.credibility.weights).any()
     with torch.no_grad():
         system.answer.mul_(0.5)
 

@@ -14,7 +14,7 @@ from npugraph.recipes.npugraph.objective import Heads, NoisyPU
 from npugraph.recipes.path.batch_loss import Asked, PathTraining
 from npugraph.recipes.path.model import NOT_THERE
 from npugraph.recipes.path.npu_model import WeightedPathModel
-from npugraph.recipes.path.posterior import PathPosterior, posterior_of
+from npugraph.recipes.path.posterior import PLAUSIBLE, PathPosterior, posterior_of
 from npugraph.seeds import number
 
 # Best answers of a question that may become soft facts, and the least probability of one.
@@ -116,7 +116,9 @@ class WeightedPathTraining(PathTraining):
         """Find the posterior, and let the evidence follow from it."""
         system, seed = self.system.eval(), number(self.seed, "refresh", epoch)
         # The same on every rank: the machines may round in other ways.
-        found = system.share.peers.same(posterior_of(system, most=self.refresh.facts, seed=seed))
+        found = system.share.peers.same(
+            posterior_of(system, kinds=PLAUSIBLE, most=self.refresh.facts, seed=seed)
+        )
         if found is None:
             return
         # Both by the same model: new weights would change what it says.

@@ -2,36 +2,40 @@
 
 A path model judges a stored fact with its own edges hidden, so the fact is not evidence for itself,
 and stored facts can be compared with facts that are not stored. These are corruptions of stored
-ones. A corruption is judged while the fact it was made of is hidden, so both are asked of
-the same graph.
+ones, of several kinds. A corruption is judged while the fact it was made of is hidden, so both are
+asked of the same graph.
 
-The three values of :class:`~npugraph.recipes.path.judged.Judged` become one score: the log odds of
-a logistic regression of stored facts against corruptions, whose weights are not negative. What it
-says of a fact follows from the mixture equations of :mod:`npugraph.calibration.probability`,
+The values of :class:`~npugraph.recipes.path.judged.Judged` become one score
+(:mod:`~npugraph.recipes.path.credibility`), in which kinds count as much as they seem to be there.
+What it says of a fact follows from the mixture equations of
+:mod:`npugraph.calibration.probability`, beside corruptions of all kinds in the same proportions,
 with the shares of true facts estimated. The truth is not needed anywhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from npugraph.arrays import Floats, Ints
+from npugraph.arrays import Floats
 from npugraph.calibration.calibrate import Calibration, calibrate
 from npugraph.calibration.class_priors import Priors
-from npugraph.calibration.thresholds import PRIORS
-from npugraph.data.corrupt import Roles
-from npugraph.data.corrupt.replace import entity_of_pool
+from npugraph.data.corrupt import Noise, Roles
+from npugraph.data.corrupt.replace import entity_of_pool, random
+from npugraph.recipes.path.credibility import Credibility, fit_credibility
 from npugraph.recipes.path.judged import Judge, Judged
 from npugraph.seeds import generator
 
-# Stored facts, and corruptions, that a posterior is fitted to at most.
+# Stored facts, and corruptions of all kinds together, that a posterior is fitted to at most.
 MOST = 20_000
-# Pull of the weights to 0: facts that can be told apart entirely would have endless ones.
-RIDGE = 1e-4
+# An end is replaced by an entity that stands in that place of the relation elsewhere.
+PLAUSIBLE: tuple[Noise, ...] = ("typed",)
+# Beside these: random parts, and an end replaced by any entity.
+KINDS: tuple[Noise, ...] = ("random", "one-sided", *PLAUSIBLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +43,11 @@ class PathPosterior:
     """How likely a judged fact is true.
 
     Attributes:
-        weights: of the three values of ``Judged``, each the mean of both directions: [3], >= 0.
-        calibration: what a weighted sum says.
+        credibility: one number per fact, to order facts by.
+        calibration: what such a number says.
     """
 
-    weights: Floats
+    credibility: Credibility
     calibration: Calibration
 
     @property
@@ -53,7 +57,7 @@ class PathPosterior:
 
     def score(self, judged: Judged) -> Floats:
         """Return one number per fact [n], to order facts by; higher is more plausible."""
-        return values_of(judged) @ self.weights
+        return self.credibility(judged)
 
     def if_stored(self, judged: Judged) -> Floats:
         """Return the probability that stored facts [n] are true."""
@@ -73,83 +77,56 @@ class PathPosterior:
         return found
 
 
-def values_of(judged: Judged) -> Floats:
-    """Return the three values of judged facts, each the mean of the directions: [n, 3]."""
-    parts = (judged.raw, judged.among_all, judged.among_new)
-    return np.stack([part.double().mean(0).cpu().numpy() for part in parts], axis=1)
-
-
 def fit_posterior(
-    stored: Judged, others: Judged, relation: Tensor, other_relation: Tensor, seed: int = 0
+    stored: Judged,
+    kinds: Sequence[Judged],
+    relation: Tensor,
+    relations: Sequence[Tensor],
+    seed: int = 0,
 ) -> PathPosterior | None:
     """Learn how likely judged facts are true.
 
     Args:
         stored: stored facts [n], judged with their own edges hidden.
-        others: corruptions [m], judged by the same model.
+        kinds: corruptions [m] of each kind, judged by the same model.
         relation: of the stored facts, int64 [n].
-        other_relation: of the corruptions, int64 [m].
+        relations: of the corruptions of each kind, int64 [m].
         seed: every draw follows from it.
 
     Returns:
-        The posterior; None where there are too few facts of either sort to learn from.
+        The posterior; None where there are too few facts of any sort to learn from.
     """
-    high, low = values_of(stored), values_of(others)
-    if min(len(high), len(low)) < PRIORS.least_scores:
+    credibility = fit_credibility(stored, kinds)
+    if credibility is None:
         return None
-    weights = log_odds(high, low)
-    groups: tuple[Ints, Ints] = (relation.cpu().numpy(), other_relation.cpu().numpy())
+    # As many of each kind as its share says; of the kind that sets the limit all are taken.
+    sizes = np.array([len(of_kind) for of_kind in relations])
+    total = (sizes / credibility.counts).min()
+    taken = [slice(0, round(total * share)) for share in credibility.counts]
+    pool = [credibility(one)[part] for one, part in zip(kinds, taken, strict=True)]
+    groups = [one[part].cpu().numpy() for one, part in zip(relations, taken, strict=True)]
     found = calibrate(
-        high @ weights, low @ weights, group=groups[0], pool_group=groups[1], seed=seed
+        credibility(stored),
+        np.concatenate(pool),
+        group=relation.cpu().numpy(),
+        pool_group=np.concatenate(groups),
+        seed=seed,
     )
-    return PathPosterior(weights, found)
-
-
-def log_odds(high: Floats, low: Floats) -> Floats:
-    """Return weights [k] >= 0 by which facts of values [n, k] and [m, k] are told apart best.
-
-    Logistic regression with a constant; both sorts count the same. No weight is negative: that a
-    value is higher never speaks against a fact.
-
-    >>> high, low = np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 0.0], [-1.0, 0.0]])
-    >>> log_odds(high, low).round(1)
-    array([0.9, 0. ])
-    """
-    from scipy.optimize import minimize
-
-    values = np.concatenate([high, low])
-    centre, width = values.mean(0), values.std(0)
-    # A value that is the same everywhere says nothing, and must not divide by 0.
-    scale = np.where(width > 0, width, 1.0)
-    x = np.column_stack([np.ones(len(values)), (values - centre) / scale])
-    label = np.repeat([1.0, 0.0], [len(high), len(low)])
-    share = np.where(label == 1, 0.5 / len(high), 0.5 / len(low))
-
-    def loss(line: Floats) -> tuple[float, Floats]:
-        z = np.clip(x @ line, -700, 700)
-        error = share * (1 / (1 + np.exp(-z)) - label)
-        value = float(share @ (np.logaddexp(0, z) - label * z)) + RIDGE * float(line @ line)
-        return value, error @ x + 2 * RIDGE * line
-
-    bounds = [(None, None)] + [(0.0, None)] * values.shape[1]
-    start = np.append(0.0, np.ones(values.shape[1]))
-    options = {"ftol": 1e-12, "gtol": 1e-8}
-    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options).x
-    weights: Floats = found[1:] / scale
-    return weights
+    return PathPosterior(credibility, found)
 
 
 @torch.no_grad()
-def posterior_of(system: Judge, *, most: int = MOST, seed: int = 0) -> PathPosterior | None:
+def posterior_of(
+    system: Judge, *, kinds: Sequence[Noise] = KINDS, most: int = MOST, seed: int = 0
+) -> PathPosterior | None:
     """Fit the posterior of a model to (a seeded sample of) the facts it stores.
 
-    A corruption has one end replaced by an entity that stands in that place of the relation
-    elsewhere. Wrong facts may be as plausible as that; among easier corruptions they would pass for
-    true ones. Where wrong facts are easier they lie below the corruptions and, since the ratio of
-    the densities never falls, are taken for wrong all the same.
+    Wrong facts may be as plausible as corruptions of an end by an entity of that role; among easier
+    ones alone they would pass for true.
 
     Args:
         system: the model; it judges about two facts per sampled one.
+        kinds: of corruptions, some of KINDS.
         most: facts of either sort at most.
         seed: every draw follows from it.
 
@@ -160,9 +137,14 @@ def posterior_of(system: Judge, *, most: int = MOST, seed: int = 0) -> PathPoste
     places = torch.randperm(len(index), generator=rng)[:most]
     facts = index.facts()[places]
     roles = Roles(index.facts(), system.num_entities, system.num_relations)
-    drawn, _ = entity_of_pool("typed", roles)(facts, rng)
-    new = ~index.contains(drawn)
-    drawn, origin = drawn[new], places[new]
-    stored = system.judge(facts.to(system.device))
-    others = system.judge(drawn.to(system.device), beside=origin.to(system.device))
-    return fit_posterior(stored, others, facts[:, 1], drawn[:, 1], seed)
+    each = -(-most // len(kinds))
+    drawn, judged = [], []
+    for kind in kinds:
+        change = random(index) if kind == "random" else entity_of_pool(kind, roles)
+        made, _ = change(facts[:each], rng)
+        new = ~index.contains(made)
+        drawn.append(made[new, 1])
+        beside = places[:each][new].to(system.device)
+        judged.append(system.judge(made[new].to(system.device), beside=beside))
+    return fit_posterior(system.judge(facts.to(system.device)), judged, facts[:, 1], drawn, seed)
+
