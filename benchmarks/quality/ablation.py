@@ -17,6 +17,7 @@ below ``--work``, so ``path`` must have run there before, here or in benchmarks.
     all         edges, npu and soft together
     plus        npugraph-plus: path and ComplEx-N3
     members     the mean of three models of paths
+    plus, members   the same with ComplEx-N3
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import common
+from benchmarks.quality.paths_tables import MORE
 from npugraph.bench.graphs import perturbed
 from npugraph.bench.plan import BenchPlan
 from npugraph.data.perturb import PerturbSettings, read_truth
@@ -87,8 +88,6 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 # drawn from all facts.
 WEIGHT_BY = {"fb15k-237": "unlinked"}
 WARM, TIMED = 5, 20
-# The part of a line where the validation facts are evidence, too.
-MORE = "paths, validation facts as evidence"
 # Words of the command that a line has under their own names.
 KEPT = ("recipe", "graph", "rate", "noise", "seed", "note")
 KEYS = ("mrr", "hits@1", "hits@3", "hits@10")
@@ -314,14 +313,17 @@ def run(arguments: argparse.Namespace, emit: Emit) -> None:
     record["ms_per_step"] = round(1e3 * record["training_seconds"] / steps_of(fitted), 2)
     for part, score_all in rankings_of(fitted.system).items():
         ranks = ranks_of(score_all, system, splits, filters_of(splits, arguments.rate))
-        row = arguments.recipe if part == "whole" else f"{arguments.recipe}-{part}"
+        row = (
+            arguments.recipe if settings.members == 1 else f"{arguments.recipe}-{settings.members}"
+        )
+        row += "" if part == "whole" else f"-{part}"
         keep_ranks(ranks, ranks_file(arguments, row))
         result = figures(ranks, system)
         emit("ranking", {"part": part, "settings": asdict(settings), **record, **result})
     if arguments.valid_evidence:
         # Nothing is trained on them, so this is beside the protocol, and has a name of its own.
         both = torch.cat([splits.train.facts, splits.valid.facts])
-        moved = system.on_graph(splits.train.with_facts(both)).eval()
+        moved = system.along(splits.train.with_facts(both)).eval()
         ranks = ranks_of(moved.score_all, system, splits, filters_of(splits, arguments.rate))
         emit(
             "ranking",

@@ -17,6 +17,8 @@ SEEN = 10
 # Kinds of lines with a ranking; one of a recipe is named after it.
 RANKED = {"complex-n3": "complex-n3", "ranking": None, "combined": "mean of path and complex-n3"}
 FILTERS = ("clean", "perturbed")
+# The part of a line where the validation facts are evidence, too.
+MORE = "paths, validation facts as evidence"
 VALUES = {"raw_sum": "score", "among_all_sum": "log-softmax", "among_new_sum": "the same, new"}
 # One number for all kinds of noise; lines of the first runs do not have it.
 VALUES |= {"credibility": "credibility"}
@@ -38,7 +40,7 @@ def system_of(line: Line) -> str:
     members = line.get("settings", {}).get("members", 1)
     named = recipe if members == 1 else f"{recipe}, {members} members"
     if part != "whole":
-        named += f": {part} alone" if "," not in part else f": {part}"
+        named += f": {part}" if part == MORE else f": {part} alone"
     return RANKED.get(line["kind"]) or named
 
 

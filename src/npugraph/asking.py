@@ -97,6 +97,8 @@ def _with_validation(fitted: Fitted, part: str = "test") -> Fitted:
             "The validation facts cannot be evidence while they are ranked themselves; rank the "
             "test facts, or leave the validation facts out of the evidence."
         )
+    if len(fitted.splits.valid) == 0:
+        raise SettingsError("There are no validation facts to be evidence, too.")
     return along_validation(fitted)
 
 

@@ -149,6 +149,18 @@ def test_a_finished_run_resumes_to_itself(tmp_path):
     assert again.metrics == []
 
 
+def test_a_setting_that_came_later_was_its_default_before(tmp_path):
+    fit(groups(), "complex-n3", SMALL, tmp_path / "run")
+    config = tmp_path / "run" / "settings.json"
+    made = json.loads(config.read_text())
+    assert made["settings"].pop("clip") == 0
+    config.write_text(json.dumps(made))
+    assert fit(groups(), "complex-n3", SMALL, tmp_path / "run", resume=True).metrics == []
+    other = dataclasses.replace(SMALL, clip=1.0)
+    with pytest.raises(RunError, match="made with clip=0.0, not 1.0"):
+        fit(groups(), "complex-n3", other, tmp_path / "run", resume=True)
+
+
 def test_a_line_cut_short_in_the_log_is_forgotten(tmp_path):
     with pytest.raises(StopError):
         fit(groups(), "complex-n3", SMALL, tmp_path / "run", report=stop_at(3))

@@ -54,7 +54,7 @@ from npugraph.calibration.class_priors import Interval, Priors
 from npugraph.explaining import Audited, Explainer, Explanation, Meant, fact_ids, why_untold
 from npugraph.graph import KnowledgeGraph
 from npugraph.model import Model
-from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.judging import JudgingModel
 from npugraph.report import Correction
 from npugraph.rules import RuleSet, mine
 from npugraph.settings import TrainSettings
@@ -428,7 +428,7 @@ class Findings:
     def _by_paths(self) -> tuple[Model, ...]:
         """The two systems of a view that judges by paths, along collected facts, none planted."""
         for view in self.crossfit.views:
-            if isinstance(view, Ranking) and isinstance(view.systems[0], PathModel):
+            if isinstance(view, Ranking) and isinstance(view.systems[0], JudgingModel):
                 graph = self.crossfit.folds.graph
                 return tuple(system.on_graph(graph).eval() for system in view.systems[:2])
         return ()

@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,12 @@ class Run:
         """Refuse to resume with another recipe, other settings or another graph."""
         if recipe != self.recipe:
             raise RunError(f"{self.folder} was made by recipe {self.recipe!r}, not {recipe!r}.")
+        # A setting that the run does not know came later, and was its default before.
+        made = {each.name: each.default for each in fields(settings)} | self.settings
         for name, value in asdict(settings).items():
-            if value != self.settings.get(name):
+            if value != made[name]:
                 raise RunError(
-                    f"{self.folder} was made with {name}={self.settings.get(name)}, not {value}; "
+                    f"{self.folder} was made with {name}={made[name]}, not {value}; "
                     "resume with the same settings, or start a new run."
                 )
         # Training leaves out what is labelled as wrong.

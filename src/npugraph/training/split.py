@@ -18,7 +18,9 @@ from npugraph.training.batch_loss import PlainTraining, Training
 # subclass may look at vectors.
 SAMPLERS = (AllEntities, Uniform, SANS)
 OBJECTIVES = (Margin, SelfAdversarial, SoftmaxN3)
-CAN_BE_SPLIT = "transe (p=1), distmult, complex, rotate, sans, complex-n3, path and npugraph-path"
+CAN_BE_SPLIT = (
+    "transe (p=1), distmult, complex, rotate, sans, complex-n3, path and npugraph-path (members=1)"
+)
 
 
 def split(training: Training, settings: TrainSettings, peers: Peers) -> None:

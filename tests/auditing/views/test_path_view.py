@@ -15,6 +15,7 @@ from npugraph.auditing.self_test import plant
 from npugraph.auditing.views.path import PathView, halves_of
 from npugraph.errors import SettingsError
 from npugraph.graph import SIDES
+from npugraph.recipes.path.members import PathMembers
 from npugraph.recipes.path.model import PathModel
 
 FAST_PATH = {"d": 4, "layers": 2, "epochs": 2, "batch_size": 8, "device": "cpu"}
@@ -164,6 +165,15 @@ def test_the_strongest_paths_of_an_audit_are_stored_facts(done: tuple[Audit, Pat
 def test_recipes_with_paths_have_no_view_embedding() -> None:
     with pytest.raises(SettingsError, match="path has no entity vectors, so it gives no such"):
         AuditSettings(recipe="path", views=("embedding", "path"))
+
+
+def test_members_judge_together() -> None:
+    settings = AuditSettings(recipe="path", **ASKED)
+    tiny = {"d": 4, "layers": 2, "epochs": 1, "members": 2, "device": "cpu"}
+    found = audit(sample(), settings, tiny)
+    assert found.crossfit.collected.columns[0] == "path.score_tail"
+    # Both halves explain, too.
+    assert [type(system) for system in found._by_paths] == [PathMembers, PathMembers]
 
 
 def test_both_views_stand_side_by_side() -> None:

@@ -11,6 +11,8 @@ from cli_calls import npugraph, refusal
 from npugraph.asking import evaluate, predict
 from npugraph.errors import SettingsError
 from npugraph.fitting import Fitted, along_validation, fit
+from npugraph.graph import Splits
+from npugraph.recipes.path.npu_model import WeightedPathModel
 from npugraph.recipes.path.plus import PlusModel
 from recipe_cases import CASES, groups
 
@@ -27,7 +29,7 @@ def both_parts() -> torch.Tensor:
     return torch.cat([groups().train.facts, groups().valid.facts])
 
 
-@pytest.mark.parametrize("recipe", ["path", "path, members", "npugraph-path"])
+@pytest.mark.parametrize("recipe", ["path", "path, members"])
 def test_scores_are_those_along_both_parts(recipe: str) -> None:
     case = CASES[recipe]
     fitted = fit(groups(), case.recipe, case.settings(epochs=1))
@@ -39,6 +41,36 @@ def test_scores_are_those_along_both_parts(recipe: str) -> None:
     assert not torch.allclose(scores, fitted.system.score_all(known, relation, "tail"))
     # What is known of the graph stays, and so does the system that was trained.
     assert found.splits is fitted.splits
+
+
+def test_what_is_believed_of_the_training_facts_stays() -> None:
+    case = CASES["npugraph-path, soft"]
+    fitted = fit(groups(), case.recipe, case.settings())
+    old, new = fitted.system, along_validation(fitted).system
+    assert isinstance(old, WeightedPathModel)
+    assert isinstance(new, WeightedPathModel)
+    stored = new.stored.facts()
+    place = old.stored.places(stored)
+    assert bool((old.belief < 1).any())
+    torch.testing.assert_close(new.belief[place >= 0], old.belief[place[place >= 0]])
+    assert bool((new.belief[place < 0] == 1).all())
+    assert int((place < 0).sum()) == len(groups().valid)
+    used = old.soft_probability > 0
+    assert bool(used.any())
+    torch.testing.assert_close(new.soft[: int(used.sum())], old.soft[used])
+    # With nothing new it is the same model.
+    same = old.along(groups().train)
+    query = torch.arange(5), torch.arange(5) % 4
+    torch.testing.assert_close(same.score_all(*query, "tail"), old.score_all(*query, "tail"))
+
+
+def test_without_validation_facts_nothing_is_claimed() -> None:
+    splits = groups()
+    none = torch.zeros(len(splits.valid), dtype=torch.bool)
+    empty = Splits("none held out", splits.train, splits.valid.select(none), splits.test)
+    fitted = fit(empty, "path", CASES["path"].settings(epochs=1))
+    with pytest.raises(SettingsError, match="no validation facts"):
+        evaluate(fitted, with_validation=True)
 
 
 def test_of_plus_the_paths_alone_go_further() -> None:

@@ -64,6 +64,16 @@ def test_a_kind_that_shows_counts_most(place: int) -> None:
     assert found.counts.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.5, 1.0])
+def test_a_kind_amid_stored_facts_takes_nothing_from_one_that_shows(gap: float) -> None:
+    """Nothing of the second kind is stored, and it looks much like what is."""
+    kinds = [drawn(2000, -2.5, 0, 1), drawn(2000, 0, -gap, 2)]
+    stored = joined(drawn(1920, 0, 0, 3), drawn(80, -2.5, 0, 4))
+    found = fit_credibility(stored, kinds)
+    assert found is not None
+    assert found.counts[0] > 0.95
+
+
 def test_where_nothing_shows_all_kinds_count() -> None:
     kinds = [drawn(2000, -6, 0, 1), drawn(2000, 0, -6, 2)]
     found = fit_credibility(drawn(2000, 0, 0, 3), kinds)

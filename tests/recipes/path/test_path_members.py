@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,9 @@ from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.plus import PlusModel
 from npugraph.settings import TrainSettings
 from npugraph.training.memory import plan_memory
+from npugraph.training.run_folder import Run
 from npugraph.training.split import split
+from npugraph.training.warm import Start
 from recipe_cases import CASES, groups
 
 MEMBERS = 3
@@ -167,8 +170,17 @@ def test_weighed_members_find_a_posterior_each() -> None:
     assert "posterior_mean" in made.metrics[-1]
 
 
+def test_a_training_starts_from_another_one_with_members(tmp_path: Path) -> None:
+    fitted = fit(groups(), "path", settings(epochs=1), out=tmp_path / "first")
+    start = Start(Run.open(tmp_path / "first"), trains=False)
+    made = fit(groups(), "path", settings(epochs=1), start=start)
+    old, new = weights_of(members_of(fitted)), weights_of(made.system)
+    assert old.keys() == new.keys()
+    assert all(torch.equal(old[name], new[name]) for name in old)
+
+
 def test_ranks_are_refused() -> None:
-    with pytest.raises(SettingsError, match="cannot be split"):
+    with pytest.raises(SettingsError, match="members=1"):
         split(training(), settings(), Peers(0, 2))
 
 

@@ -28,11 +28,11 @@ from npugraph.auditing.views.embedding import fit_systems
 from npugraph.errors import SettingsError
 from npugraph.graph import SIDES
 from npugraph.model import Model
-from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.judging import JudgingModel
 from npugraph.seeds import generator
 from npugraph.triples import wrapped_key
 
-# What PathModel.judge says of a fact, by the name of its column.
+# What JudgingModel.judge says of a fact, by the name of its column.
 VALUES = {"score": "raw", "all": "among_all", "new": "among_new"}
 
 
@@ -44,7 +44,7 @@ class PathView:
     score = ("score_tail", "score_head")
 
     def __init__(
-        self, folds: Folds, halves: Sequence[PathModel], seed: int, mrr: float = math.nan
+        self, folds: Folds, halves: Sequence[JudgingModel], seed: int, mrr: float = math.nan
     ) -> None:
         """Judge by systems whose edges are all facts that are judged, the planted ones too.
 
@@ -60,7 +60,7 @@ class PathView:
         self.fold = _fold_of(folds)
         order = _by_fold(self.fold, generator(seed, "path groups"))
 
-        def ready(half: int) -> PathModel:
+        def ready(half: int) -> JudgingModel:
             system = halves[half].eval()
             system.regroup(order)
             return system
@@ -127,11 +127,13 @@ def path_view(inputs: ViewInputs) -> PathView:
     trains = since is None or bool(since.changes.relations)
     systems = fit_systems(own, "path", "path", recipe, trains=trains)
 
-    def along_all(half: int) -> PathModel:
+    def along_all(half: int) -> JudgingModel:
         system = systems[half]
-        if not isinstance(system, PathModel):
+        if not isinstance(system, JudgingModel):
             raise SettingsError(f"The recipe {recipe} has no paths to judge by; take path.")
-        return system.on_graph(everything)
+        moved = system.on_graph(everything)
+        assert isinstance(moved, JudgingModel)
+        return moved
 
     halves = OnDemand(len(systems), along_all)
     return PathView(folds, halves, inputs.settings.seed, systems.mrr)

@@ -10,7 +10,8 @@ of the ratio of the two densities, and the number is that of the ratio to all ki
 
 low where a kind explains the fact much better than the graph does. How much a kind counts, w_k,
 goes with the share of the stored facts that seem to be of it
-(:mod:`npugraph.calibration.noise_shares`); where none shows, all count the same. No truth is used.
+(:mod:`npugraph.calibration.noise_shares`), as far as few stored facts lie amid it; where none
+shows, all count the same. No truth is used.
 """
 
 from __future__ import annotations
@@ -76,12 +77,17 @@ def fit_credibility(stored: Judged, kinds: Sequence[Judged]) -> Credibility | No
 
 
 def _shares(high: Floats, lows: list[Floats], weights: Floats) -> Floats:
-    """Return the share of the stored facts that seems to be of each kind: [kinds]."""
-    rows = []
+    """Return the share of the stored facts that seems to be of each kind: [kinds].
+
+    Where too many stored facts lie amid a kind, true ones do, and nothing follows from it.
+    """
+    rows = np.zeros((len(weights), len(weights) + 1))
     for kind, line in enumerate(weights):
         scores = [values @ line for values in (high, *lows)]
-        rows.append(equation(scores, kind + 1, ENDS)[0])
-    return solve(np.stack(rows), PULL)
+        row, amid = equation(scores, kind + 1, ENDS)
+        if amid <= PRIORS.most_wrong:
+            rows[kind] = row
+    return solve(rows, PULL)
 
 
 def constant(high: Floats, low: Floats) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex
+from npugraph.graph import SIDES, Side, TripleIndex
 from npugraph.model import Model
 from npugraph.recipes.path.judged import Judged
 from npugraph.recipes.path.posterior import PathPosterior, posterior_of
@@ -23,6 +23,10 @@ class JudgingModel(Model):
     _posterior: tuple[tuple[int, ...], PathPosterior | None] | None = None
 
     @abstractmethod
+    def regroup(self, order: Tensor) -> None:
+        """Hide neighbours in ``order`` [n], the numbers of all stored facts, together."""
+
+    @abstractmethod
     def judge(
         self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
     ) -> Judged:
@@ -31,10 +35,6 @@ class JudgingModel(Model):
         With ``beside`` [n], numbers of stored facts, a fact is asked of the graph that the stored
         fact of that number is asked of: without its group.
         """
-
-    def along(self, train: KnowledgeGraph) -> Model:
-        """Return this model with other facts about its own entities as its evidence."""
-        return self.on_graph(train)
 
     @torch.no_grad()
     def log_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:

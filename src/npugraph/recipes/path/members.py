@@ -6,7 +6,7 @@ trainings that differ in nothing but their seed err in different places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from npugraph.graph import SIDES, KnowledgeGraph, Side
-from npugraph.model import FoundPath
+from npugraph.model import FoundPath, Named
 from npugraph.recipes.path.batch_loss import PathTraining
 from npugraph.recipes.path.judged import Judged
 from npugraph.recipes.path.judging import JudgingModel
@@ -44,7 +44,27 @@ class PathMembers(JudgingModel):
 
     def on_graph(self, train: KnowledgeGraph) -> PathMembers:
         """Return models with the same weights and the facts of another graph as their edges."""
-        return PathMembers([member.on_graph(train) for member in self.each()])
+        made = PathMembers([member.on_graph(train) for member in self.each()])
+        return made.train(self.training)
+
+    def along(self, train: KnowledgeGraph) -> PathMembers:
+        """Return models with other facts about their own entities as their evidence."""
+        return PathMembers([member.along(train) for member in self.each()]).train(self.training)
+
+    def regroup(self, order: Tensor) -> None:
+        """Hide neighbours in ``order`` [n], the numbers of all stored facts, together."""
+        for member in self.each():
+            member.regroup(order)
+
+    def rows_by_name(self) -> Mapping[str, Named] | None:
+        """Tell it of the weights of every member."""
+        found: dict[str, Named] = {}
+        for place, member in enumerate(self.each()):
+            named = member.rows_by_name()
+            if named is None:
+                return None
+            found |= {f"members.{place}.{name}": kind for name, kind in named.items()}
+        return found
 
     def kinds_of(self, facts: Tensor) -> dict[str, Tensor]:
         """Tell facts whose ends are linked by a stored fact from those whose are not."""
@@ -68,7 +88,7 @@ class PathMembers(JudgingModel):
     def judge(
         self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
     ) -> Judged:
-        """Return the mean of what the members say; each hides stored facts in its own groups."""
+        """Return the mean of what the members say."""
         found = [member.judge(facts, sides, beside) for member in self.each()]
         names = [field.name for field in fields(Judged)]
         return Judged(**{name: _mean(getattr(one, name) for one in found) for name in names})
@@ -81,7 +101,8 @@ class PathMembers(JudgingModel):
 class MembersTraining(Training):
     """Trains several models of paths in every step, each on questions in an order of its own.
 
-    They share nothing, so each is trained as it would be alone, but for what is drawn in a step.
+    They share nothing, so each is trained as it would be alone, but for what is drawn in a step and
+    for ``clip``, which looks at the gradient of all.
     """
 
     system: PathMembers
@@ -132,4 +153,9 @@ def lent(training: Training) -> Any:
 
 
 def _mean(parts: Iterable[Tensor]) -> Tensor:
-    return torch.stack(list(parts)).mean(0)
+    # One after the other: scores of all entities are large, and planned for one model.
+    count, total = 0, torch.zeros(())
+    for part in parts:
+        total = part if count == 0 else total + part
+        count += 1
+    return total / count

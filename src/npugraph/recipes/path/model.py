@@ -141,6 +141,10 @@ class PathModel(JudgingModel):
         for group, members in enumerate(torch.split(order, sizes)):
             self.shuffled[group::groups] = members.to(self.shuffled.device)
 
+    def along(self, train: KnowledgeGraph) -> PathModel:
+        """Return this model with other facts about its own entities as its evidence."""
+        return self.on_graph(train)
+
     def _groups(self) -> int:
         """Return how many groups of stored facts there are."""
         return -(-len(self.stored) // self.group_size)

@@ -100,6 +100,27 @@ class WeightedPathModel(PathModel):
         two_heads = self.second is not None
         return WeightedPathModel(train.facts, *sizes, two_heads=two_heads, **self._shape())
 
+    def along(self, train: KnowledgeGraph) -> WeightedPathModel:
+        """Return this model with other facts about its own entities; new ones count in full."""
+        made = WeightedPathModel(
+            train.facts,
+            train.num_entities,
+            self.num_relations,
+            weigh_edges=self.weigh_edges,
+            two_heads=self.second is not None,
+            soft_facts=len(self.soft),
+            **self._shape(),
+        )
+        made.load_state_dict({**made.state_dict(), **dict(self.named_parameters())})
+        made.to(self.device)
+        if int(self.running.epochs) > 0:
+            place = self.stored.places(made.stored.facts())
+            known = self.running.mean[place.clamp(min=0)]
+            made.believe(torch.where(place < 0, torch.ones_like(known), known))
+        used = self.soft_probability > 0
+        made.add_soft(self.soft[used], self.soft_probability[used])
+        return made.train(self.training)
+
     @property
     def evidence(self) -> int:
         """How many facts have edges, room for soft ones included."""

@@ -81,7 +81,7 @@ class PlusModel(Model):
 
     def along(self, train: KnowledgeGraph) -> PlusModel:
         """Return this model with other facts as the evidence of its paths."""
-        paths = self.path.on_graph(train)
+        paths = self.path.along(train)
         assert isinstance(paths, JudgingModel)
         made = PlusModel(paths, self.vectors)
         made.weight.copy_(self.weight)

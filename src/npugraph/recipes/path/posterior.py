@@ -88,7 +88,7 @@ def fit_posterior(
 
     Args:
         stored: stored facts [n], judged with their own edges hidden.
-        kinds: corruptions [m] of each kind, judged by the same model.
+        kinds: corruptions [m] of each kind, in random order, judged by the same model.
         relation: of the stored facts, int64 [n].
         relations: of the corruptions of each kind, int64 [m].
         seed: every draw follows from it.
@@ -125,7 +125,8 @@ def posterior_of(
     ones alone they would pass for true.
 
     Args:
-        system: the model; it judges about two facts per sampled one.
+        system: the model; it judges as many corruptions as sampled facts on large graphs, and one
+            of each kind per fact on small ones.
         kinds: of corruptions, some of KINDS.
         most: facts of either sort at most.
         seed: every draw follows from it.
@@ -147,4 +148,3 @@ def posterior_of(
         beside = places[:each][new].to(system.device)
         judged.append(system.judge(made[new].to(system.device), beside=beside))
     return fit_posterior(system.judge(facts.to(system.device)), judged, facts[:, 1], drawn, seed)
-
