@@ -14,17 +14,21 @@ Value = Callable[[list[Line]], str]
 
 
 def table(lines: list[Line], value: Value) -> Iterator[str]:
-    """Yield one row per graph, noise and share, with a value of the lines of each way."""
+    """Yield one row per graph, noise and share, with a value of the lines of each way.
+
+    A way that was not run on every seed of the row says on which. Of two runs the later counts.
+    """
     yield f"| graph | noise | wrong | seeds | {' | '.join(WAYS)} |"
     yield "|---" * (len(WAYS) + 4) + "|"
     cells = sorted({(line["graph"], line["noise"], line["share"]) for line in lines})
     for cell in cells:
         group = [x for x in lines if (x["graph"], x["noise"], x["share"]) == cell]
-        seeds = ", ".join(map(str, sorted({line["seed"] for line in group})))
-        row = [cell[0], cell[1], f"{cell[2]:.0%}", seeds]
+        seeds = sorted({line["seed"] for line in group})
+        row = [cell[0], cell[1], f"{cell[2]:.0%}", ", ".join(map(str, seeds))]
         for way in WAYS:
-            mine = [line for line in group if line["way"] == way]
-            row.append(value(mine) if mine else "not run")
+            mine = {line["seed"]: line for line in group if line["way"] == way}
+            some = "" if len(mine) == len(seeds) else f" (seed {', '.join(map(str, sorted(mine)))})"
+            row.append(value(list(mine.values())) + some if mine else "not run")
         yield f"| {' | '.join(row)} |"
 
 
