@@ -299,7 +299,6 @@ def evaluate(
     Example: npugraph evaluate runs/umls --filter clean --filter perturbed --by cardinality
     """
     from npugraph import asking
-    from npugraph.errors import SettingsError
     from npugraph.fitting import load, on_graph
     from npugraph.ranking.evaluate import count_queries
 
@@ -309,13 +308,8 @@ def evaluate(
     if graph is not None:
         fitted = on_graph(fitted, graph)
     if candidates is not None:
-        if with_validation:
-            raise SettingsError(
-                "--with-validation needs ranks among all entities; leave --candidates out."
-            )
-        if groups:
-            raise SettingsError("--by needs ranks among all entities; leave --candidates out.")
-        _evaluate_sampled(run, fitted, candidates, names, part, as_json)
+        not_with = {"--with-validation": with_validation, "--by": bool(groups)}
+        _evaluate_sampled(run, fitted, candidates, names, part, as_json, not_with)
         return
     queries = count_queries(fitted.splits, part)  # type: ignore[arg-type]  # checked above
     with bar("ranking", queries) as advance:
@@ -337,11 +331,21 @@ def evaluate(
 
 
 def _evaluate_sampled(
-    run: Path, fitted: Fitted, candidates: int, names: list[str], part: str, as_json: bool
+    run: Path,
+    fitted: Fitted,
+    candidates: int,
+    names: list[str],
+    part: str,
+    as_json: bool,
+    not_with: dict[str, bool],
 ) -> None:
-    """Rank among sampled candidates, and say so."""
+    """Rank among sampled candidates, and say so; refuse options that need all entities."""
+    from npugraph.errors import SettingsError
     from npugraph.ranking.sampled import evaluate_among_sampled
 
+    for option, given in not_with.items():
+        if given:
+            raise SettingsError(f"{option} needs ranks among all entities; leave --candidates out.")
     result = evaluate_among_sampled(
         fitted,
         candidates,
