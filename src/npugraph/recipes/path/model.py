@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,9 @@ GPU_BUDGET = 4 * 2**30
 PASS_NUMBERS = 14
 # The score of an entity that is no candidate; its exponential is 0, and so is its gradient.
 NOT_THERE = -1e30
+
+
+Other = TypeVar("Other", bound="PathModel")
 
 
 class QueryVectors(Encoder):
@@ -121,8 +124,11 @@ class PathModel(JudgingModel):
 
     def on_graph(self, train: KnowledgeGraph) -> PathModel:
         """Return a model with the same weights and the facts of another graph as its edges."""
-        made = self._like(train)
         # What was learned of facts stays behind with these.
+        return self._with_weights(self._like(train))
+
+    def _with_weights(self, made: Other) -> Other:
+        """Return a model of the same shape with the weights of this one, where this one is."""
         made.load_state_dict({**made.state_dict(), **dict(self.named_parameters())})
         return made.to(self.device).train(self.training)
 

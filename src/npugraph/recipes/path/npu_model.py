@@ -94,32 +94,28 @@ class WeightedPathModel(PathModel):
         self.register_load_state_dict_post_hook(_take_evidence)  # type: ignore[no-untyped-call]
         self.take_evidence()
 
-    def _like(self, train: KnowledgeGraph) -> PathModel:
+    def _like(self, train: KnowledgeGraph, soft_facts: int = 0) -> WeightedPathModel:
         """Return a model of the same shape; on another graph every fact counts in full."""
-        sizes = (train.num_entities, self.num_relations)
-        two_heads = self.second is not None
-        return WeightedPathModel(train.facts, *sizes, two_heads=two_heads, **self._shape())
-
-    def along(self, train: KnowledgeGraph) -> WeightedPathModel:
-        """Return this model with other facts about its own entities; new ones count in full."""
-        made = WeightedPathModel(
+        return WeightedPathModel(
             train.facts,
             train.num_entities,
             self.num_relations,
             weigh_edges=self.weigh_edges,
             two_heads=self.second is not None,
-            soft_facts=len(self.soft),
+            soft_facts=soft_facts,
             **self._shape(),
         )
-        made.load_state_dict({**made.state_dict(), **dict(self.named_parameters())})
-        made.to(self.device)
+
+    def along(self, train: KnowledgeGraph) -> WeightedPathModel:
+        """Return this model with other facts about its own entities; new ones count in full."""
+        made = self._with_weights(self._like(train, len(self.soft)))
         if int(self.running.epochs) > 0:
             place = self.stored.places(made.stored.facts())
             known = self.running.mean[place.clamp(min=0)]
             made.believe(torch.where(place < 0, torch.ones_like(known), known))
         used = self.soft_probability > 0
         made.add_soft(self.soft[used], self.soft_probability[used])
-        return made.train(self.training)
+        return made
 
     @property
     def evidence(self) -> int:
