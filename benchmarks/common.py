@@ -64,10 +64,13 @@ def machine(cuda: bool) -> str:
 
 
 def others_time() -> float:
-    """Return the processor seconds that all other processes have used since the machine started."""
+    """Return the processor seconds that all other processes have used since the machine started.
+
+    Those that this one has started and that have ended are not among them.
+    """
     ticks = [int(x) for x in Path("/proc/stat").read_text(encoding="ascii").split()[1:9]]
-    own = os.times()
-    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK") - own.user - own.system
+    own = sum(os.times()[:4])
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK") - own
 
 
 def in_own_process(module: str, words: Sequence[str], variables: Mapping[str, str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,10 @@ __all__ = ["axe", "browser"]
 # No deadline: a slow machine is no bug.
 settings.register_profile("npugraph", deadline=None, max_examples=60)
 settings.load_profile("npugraph")
+
+# Tests that run in the background ignore Ctrl-C, and what they start would do so, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

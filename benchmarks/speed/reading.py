@@ -7,8 +7,10 @@ The job is the same for all: read a file, number the names of one common vocabul
 tails and one for relations, and leave repeated facts out. Every measurement is a process of its
 own with two threads, warmed up on a small file; the file is read once before, so that it lies in
 memory. The best of some repeats counts, by the clock and by processor time: on a busy machine
-compare the latter. ``held_mib`` is the peak beyond what the process held before the job. Appends
-one JSON line to benchmarks/results/reading.jsonl.
+compare the latter. ``first_seconds`` is the first of them: memory is new then, and this package
+loads its compiled loops, which the small file does not need (they were compiled once before, for
+the machine). ``held_mib`` is the peak beyond what the process held before the job. Appends one JSON
+line to benchmarks/results/reading.jsonl.
 """
 
 from __future__ import annotations
@@ -191,6 +193,7 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
         processor.append(time.process_time() - used)
     return {
         "seconds": min(seconds),
+        "first_seconds": seconds[0],
         "cpu_seconds": min(processor),
         "held_mib": _peak() - before,
         "found": found,
@@ -214,8 +217,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
             path.read_bytes()
             result[name] = {"megabytes": path.stat().st_size / 1e6, "tools": {}}
             for tool in TOOLS[name]:
-                once = tool == "pykeen" or arguments.facts > 2_000_000
-                repeats = 1 if once else arguments.repeats
+                repeats = 1 if tool == "pykeen" else arguments.repeats
                 task = {"tool": tool, "format": name, "path": str(path), "repeats": repeats}
                 try:
                     words = ["--worker", json.dumps(task)]
@@ -243,7 +245,7 @@ def _conclude(figures: dict[str, Any]) -> None:
     assert len({tuple(tool.pop("found")) for tool in tools.values()}) == 1, "unequal results"
     others = [tool for name, tool in tools.items() if name not in OURS]
     if "npugraph" in tools and others:
-        for kind in ("seconds", "cpu_seconds"):
+        for kind in ("seconds", "first_seconds", "cpu_seconds"):
             best = min(other[kind] for other in others)
             figures[f"ratio_{kind}"] = round(best / tools["npugraph"][kind], 2)
 

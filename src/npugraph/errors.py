@@ -56,6 +56,11 @@ _REASONS = {
 }
 
 
+def in_one_line(error: Exception) -> str:
+    """Return what an error of somebody else says, for a sentence to go on behind it."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> OutputError:
     """Return the sentence about a file that could not be written.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,13 +37,13 @@ class TripleIndex:
         # Those that some fact has, as h * R + r, where only these have numbers.
         self.questions: Tensor | None = None
         if num_entities * num_relations * num_entities >= PLAIN_LIMIT:
-            self.questions = torch.unique(facts[:, 0] * num_relations + facts[:, 1])
+            self.questions = _distinct(facts[:, 0] * num_relations + facts[:, 1])
             if len(self.questions) * num_entities >= KEY_LIMIT:
                 raise DataError(
                     f"{num_entities} entities and {len(self.questions)} pairs of a head and a "
                     "relation do not fit 64-bit keys; split the graph by relation."
                 )
-        self.keys = torch.unique(self._key(facts))
+        self.keys = _distinct(self._key(facts))
 
     def _question(self, head: Tensor, relation: Tensor) -> Tensor:
         return number_questions(head * self.num_relations + relation, self.questions)
@@ -50,7 +51,8 @@ class TripleIndex:
     def _key(self, facts: Tensor) -> Tensor:
         """Return the key of each fact [..., 3]: int64 [...], negative where it has none."""
         head, relation, tail = facts.unbind(-1)
-        return self._question(head, relation) * self.num_entities + tail
+        question = self._question(head, relation)
+        return question.mul_(self.num_entities).add_(tail)
 
     def codes(self, facts: Tensor) -> Tensor:
         """Return numbers of facts [n, 3], stored or not, that are equal for equal facts alone.
@@ -158,6 +160,22 @@ def wrapped_key(facts: Tensor, num_entities: int, num_relations: int) -> Tensor:
     return (facts[:, 0] * num_relations + facts[:, 1]) * num_entities + facts[:, 2]
 
 
+def _distinct(keys: Tensor) -> Tensor:
+    """Return the distinct ones of whole numbers [n], ascending.
+
+    >>> _distinct(torch.tensor([5, 3, 5, 3, 7])).tolist()
+    [3, 5, 7]
+    """
+    if keys.device.type != "cpu":
+        distinct: Tensor = torch.unique(keys)
+        return distinct
+    # NumPy sorts several times as fast as PyTorch does on a CPU.
+    ordered = np.sort(keys.numpy())
+    fresh = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return torch.from_numpy(ordered[fresh])
+
+
 def _places(sorted_values: Tensor, values: Tensor) -> Tensor:
     """Return the places of values [...] among distinct sorted ones [n], -1 if nowhere: [...]."""
     if len(sorted_values) == 0:
@@ -179,7 +197,7 @@ def distinct_tails(
     Those of relation r are ``entities[start[r] : start[r] + size[r]]``. For heads, give the
     flipped facts.
     """
-    key = torch.unique(facts[:, 1] * num_entities + facts[:, 2])
+    key = _distinct(facts[:, 1] * num_entities + facts[:, 2])
     size = torch.bincount(key // num_entities, minlength=num_relations)
     return key % num_entities, torch.cumsum(size, 0) - size, size
 

@@ -43,8 +43,6 @@ def server(run_folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "NPUGRAPH_TOKEN": TOKEN},
-        # A test run in the background ignores Ctrl-C, and what it starts would do so, too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     line = process.stdout.readline()

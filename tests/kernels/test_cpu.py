@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from npugraph.compiling import Loop
 from npugraph.graph import SIDES
 from npugraph.kernels import (
     Norm,
@@ -47,7 +48,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     run = cpu.run
 
-    def record(loop: cpu.Loop, *rest: Any) -> None:
+    def record(loop: Loop, *rest: Any) -> None:
         called.append(loop.__name__)
         run(loop, *rest)
 

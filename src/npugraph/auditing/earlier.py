@@ -24,7 +24,7 @@ from torch import Tensor
 
 from npugraph.auditing.folds import Folds
 from npugraph.data.io import write_table
-from npugraph.errors import RunError
+from npugraph.errors import RunError, in_one_line
 from npugraph.graph import KnowledgeGraph
 from npugraph.training.run_folder import Run
 from npugraph.training.warm import Start, places
@@ -75,7 +75,7 @@ class Earlier:
             facts = pyarrow.parquet.read_table(folder / HISTORY)
             facts.select([*FACT, "fold", "stored"])
         except (OSError, pa.ArrowInvalid, KeyError) as error:
-            raise RunError(f"{folder / HISTORY} is damaged ({error}).") from None
+            raise RunError(f"{folder / HISTORY} is damaged ({in_one_line(error)}).") from None
         return cls(folder, record, facts)
 
     @property

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from npugraph.data.frames import as_arrow
 from npugraph.data.io.diagnose import records
 from npugraph.data.io.formats import TEXT, named_roles, split_suffixes
-from npugraph.errors import DataError, no_such_file
+from npugraph.errors import DataError, in_one_line, no_such_file
 
 WORDS = {
     **dict.fromkeys(("true", "right", "correct", "yes", "1", "1.0"), 1),
@@ -153,7 +153,9 @@ def answer_fields(source: Any) -> Iterator[tuple[str, dict[str, str]]]:
         try:
             table = pyarrow.parquet.read_table(path)
         except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{path}: not a readable Parquet file ({error}).") from None
+            raise DataError(
+                f"{path}: not a readable Parquet file ({in_one_line(error)})."
+            ) from None
         yield from _of_table(table, str(path))
     elif suffix in TEXT:
         yield from _of_text(path, compression, TEXT[suffix])
@@ -194,7 +196,9 @@ def _of_text(
             more = {name: fields[column].strip() for name, column in columns.items()}
             yield place, _EMPTY | more | names
     except OSError as error:
-        raise DataError(f"{path}: the file breaks off or is damaged ({error}).") from None
+        raise DataError(
+            f"{path}: the file breaks off or is damaged ({in_one_line(error)})."
+        ) from None
     if not columns:
         raise DataError(f"{path}: the file is empty; {_NEEDED}.")
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from npugraph.data.catalogue import CATALOGUE, SPLIT_FILES, DatasetInfo, FileInfo
-from npugraph.errors import DataError, nearest, nearest_file
+from npugraph.errors import DataError, in_one_line, nearest, nearest_file
 
 if TYPE_CHECKING:  # torch comes with it, so it is imported on use only
     from npugraph.graph import KnowledgeGraph
@@ -209,7 +209,7 @@ def _hash(path: Path) -> str:
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error}); replace it.") from None
+        raise DataError(f"{path}: cannot be read ({in_one_line(error)}); replace it.") from None
     return digest.hexdigest()
 
 
@@ -278,7 +278,7 @@ def _verify(path: Path, expected: str) -> None:
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error}); replace it.") from None
+        raise DataError(f"{path}: cannot be read ({in_one_line(error)}); replace it.") from None
     if digest.hexdigest() != expected:
         raise DataError(
             f"{path}: its uncompressed bytes have SHA-256 {digest.hexdigest()}, but {expected} is "

@@ -6,7 +6,6 @@ it in a register. Needs numba (``pip install 'npugraph[fast]'``); :mod:`.dispatc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -15,10 +14,10 @@ import torch
 from torch import Tensor
 
 from npugraph.arrays import run_length
+from npugraph.compiling import Loop, compiled
 from npugraph.kernels import cpu_loops as loops
 from npugraph.kernels.reference import TINY, Norm
 
-Loop = Callable[..., None]
 # Columns that one thread works on at a time: two cache lines of single precision.
 COLUMNS = 32
 # Entities whose scores are summed at once: they stay in a core's own cache.
@@ -26,24 +25,11 @@ TILE = 1024
 
 
 @cache
-def available() -> bool:
-    """Tell whether loops can be compiled."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-@cache
 def _compiled(loop: Loop) -> Loop:
-    from numba import njit
-
     # Sums may be fused and reordered within a vector, but nan and inf mean what they say.
     # A division by zero gives inf, as in torch; checking for it would keep loops from vectors.
-    build = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"}, error_model="numpy")
-    made: Loop = build(loop)
-    return made
+    fastmath = {"contract", "nsz", "reassoc"}
+    return compiled(loop, fastmath=fastmath, error_model="numpy")
 
 
 @cache

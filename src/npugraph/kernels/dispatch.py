@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from npugraph.arrays import in_runs
+from npugraph.compiling import available
 from npugraph.kernels import cpu, cuda, reference
 from npugraph.kernels.reference import Norm
 
@@ -29,7 +30,7 @@ def on_cpu(work: int, *tensors: Tensor) -> bool:
         and all(t.device.type == "cpu" for t in tensors)
         and len({t.dtype for t in tensors}) == 1
         and tensors[0].dtype in (torch.float32, torch.float64)
-        and cpu.available()
+        and available()
     )
 
 
@@ -127,6 +128,6 @@ def answered(
         count: how many queries each entity answers, int64 [E].
         num_queries: how many queries there are.
     """
-    if asked.numel() * ids.shape[1] >= LEAST_CELLS and cpu.available():
+    if asked.numel() * ids.shape[1] >= LEAST_CELLS and available():
         return cpu.answered(asked, ids, queries, first, count)
     return reference.answered(asked, ids, queries, first, count, num_queries)

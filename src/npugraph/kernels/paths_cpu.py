@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from npugraph.compiling import Loop, compiled
 from npugraph.kernels import cpu, dispatch, paths_loops
 from npugraph.kernels.paths_edges import Edges
 from npugraph.kernels.paths_loops import LANES
@@ -25,17 +26,12 @@ MOST_EDGES = 2**24
 
 
 @cache
-def _compiled() -> tuple[cpu.Loop, cpu.Loop]:
+def _compiled() -> tuple[Loop, Loop]:
     """Return the loops forward and backward."""
-    from numba import njit
-    from numba.extending import register_jitable
-
     # Products stay in the order written: they decide winners.
     options: dict[str, Any] = {"fastmath": {"contract", "nsz"}, "error_model": "numpy"}
-    for part in paths_loops.PARTS:
-        register_jitable(**options)(part)
-    build = njit(nogil=True, **options)
-    return build(paths_loops.forward), build(paths_loops.backward)
+    forward = compiled(paths_loops.forward, paths_loops.PARTS, **options)
+    return forward, compiled(paths_loops.backward, paths_loops.PARTS, **options)
 
 
 def usable(edges: Edges, *tensors: Tensor) -> bool:

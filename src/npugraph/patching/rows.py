@@ -14,7 +14,7 @@ import pyarrow.parquet
 
 from npugraph.data.io import ReadOptions
 from npugraph.data.io.layout import assign_roles
-from npugraph.errors import DataError
+from npugraph.errors import DataError, in_one_line
 from npugraph.patching.lines import Edited
 from npugraph.patching.patch import Entry, Fact
 from npugraph.patching.resolve import Edits
@@ -213,4 +213,6 @@ def _unpacked(text: str, name: str) -> pa.Table:
     try:
         return pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
     except (ValueError, pa.ArrowException) as error:
-        raise DataError(f"{name}: the rows of the patch are damaged ({error}).") from None
+        raise DataError(
+            f"{name}: the rows of the patch are damaged ({in_one_line(error)})."
+        ) from None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from npugraph.arrays import Floats, Ints, first_of_each
 from npugraph.data.io import read_own_table
-from npugraph.errors import RunError
+from npugraph.errors import RunError, in_one_line
 from npugraph.graph import TripleIndex, Vocabulary
 from npugraph.names import ReadableNames
 from npugraph.review.cards import Fix, Issue, Name
@@ -247,7 +247,7 @@ def audit_record(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({error}); audit again.") from None
+        raise RunError(f"{path} cannot be read ({in_one_line(error)}); audit again.") from None
     if not isinstance(found, dict):
         raise RunError(f"{path} does not hold the record of an audit; audit again.")
     return found
@@ -257,7 +257,7 @@ def _parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     try:
         return pyarrow.parquet.read_table(path, columns=columns)
     except (pa.ArrowInvalid, OSError) as error:
-        raise RunError(f"{path} cannot be read ({error}); audit again.") from None
+        raise RunError(f"{path} cannot be read ({in_one_line(error)}); audit again.") from None
 
 
 def read_probabilities(folder: Path) -> pa.Table:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from npugraph.compiling import available
 from npugraph.errors import SettingsError
-from npugraph.kernels import cpu
 from npugraph.machine import free_bytes
 from npugraph.samplers import Shared
 from npugraph.scorers import MLP, RotatE, TransE, TransR
@@ -78,7 +78,7 @@ def plan_memory(
     most = max(2 * gradient + step, gradient + scores)
     libraries = 0
     if not on_gpu:
-        loops = cpu.available() and any(isinstance(part, COMPILED) for part in training.modules())
+        loops = available() and any(isinstance(part, COMPILED) for part in training.modules())
         libraries = LIBRARIES + (COMPILER if loops else 0)
     ranks = 1 if on_gpu else training.system.share.peers.local_size
     return MemoryPlan(weights, kept, most, libraries, ranks)

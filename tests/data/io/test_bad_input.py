@@ -13,6 +13,8 @@ from graph_files import NAMED, PREFIX, UNNAMED, refusal, write
 from npugraph.data.io import ReadOptions, read_graph, split_suffixes
 from npugraph.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("reader")
+
 THREE = "a\tr\tb\n"
 FOUR = "a\tr\tb\t0.5\n"
 EMPTY = ": the file is empty; a fact per line is needed: head, relation and tail."

@@ -13,6 +13,8 @@ from graph_files import NAMED, PREFIX, UNNAMED, Row, rows_of, write
 from npugraph.data.io import ReadOptions, read_graph, write_table
 from npugraph.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("reader")
+
 
 @pytest.mark.parametrize(
     ("name", "content", "expected"),

@@ -17,6 +17,8 @@ from npugraph.errors import DataError
 from npugraph.patching import Decision, Fact, Source, make_patch
 from npugraph.patching.apply import apply_patch
 
+pytestmark = pytest.mark.usefixtures("reader")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -14,6 +14,8 @@ from npugraph.data.io import find_part, read_graph, read_splits, write_splits, w
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph, Splits
 
+pytestmark = pytest.mark.usefixtures("reader")
+
 
 def write_parts(folder: Path, **texts: str) -> Path:
     parts = {"train": "a\tr\tb\nb\tr\tc\n", "valid": "a\tr\tc\n", "test": "c\ts\ta\n", **texts}

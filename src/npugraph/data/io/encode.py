@@ -1,10 +1,12 @@
-"""Turn tables of names into graphs: one sorted vocabulary, and the ids of every column."""
+"""Turn names into graphs: one sorted vocabulary, and the ids of every column."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,57 +15,123 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from npugraph.data.io.formats import ROLES
 from npugraph.data.io.names import similarity_note
+from npugraph.data.io.numbering import Ids, number_column, sorted_order
 from npugraph.graph import Annotations, KnowledgeGraph, Vocabulary
 
 log = logging.getLogger(__name__)
 
 # Before the names of columns that are kept beside the facts; no column of a fact begins so.
 MORE = "+"
-# The distinct values of a column in the order they first stand in, and which of them is where.
-_Encoded = tuple[pa.Array, NDArray[np.int32]]
+
+
+class Block(NamedTuple):
+    """Some names of a column: which array has them, and the place of each in it [n]."""
+
+    names: int
+    places: Ids
+
+
+class Part(NamedTuple):
+    """Some facts, one after the other."""
+
+    head: Block
+    relation: Block
+    tail: Block
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Facts whose names are numbered, by several arrays of names that may have some in common.
+
+    Attributes:
+        entities: arrays of distinct names.
+        relations: likewise.
+        parts: the facts in the order of their records.
+        beside: the other columns of all facts; a table without columns where there are none.
+    """
+
+    entities: list[pa.Array]
+    relations: list[pa.Array]
+    parts: list[Part]
+    beside: pa.Table = field(default_factory=lambda: pa.table({}))
+
+    def __len__(self) -> int:
+        return sum(len(part.head.places) for part in self.parts)
+
+
+def number_table(table: pa.Table) -> Numbered:
+    """Number the names of a checked table."""
+    roles = ROLES[:3]
+    # A column is numbered on one core; others work meanwhile.
+    with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:
+        found = list(pool.map(number_column, (table[role] for role in roles)))
+    (heads, head), (relations, relation), (tails, tail) = found
+    part = Part(Block(0, head), Block(0, relation), Block(1, tail))
+    return Numbered([heads, tails], [relations], [part], table.drop_columns(roles))
+
+
+def joined(files: Sequence[Numbered]) -> Numbered:
+    """Put the facts of several files one after the other; ``row`` is that within the file."""
+    entities: list[pa.Array] = []
+    relations: list[pa.Array] = []
+    parts, beside = [], []
+    for facts in files:
+        for head, relation, tail in facts.parts:
+            moved = (
+                Block(block.names + len(arrays), block.places)
+                for block, arrays in ((head, entities), (relation, relations), (tail, entities))
+            )
+            parts.append(Part(*moved))
+        entities += facts.entities
+        relations += facts.relations
+        more = facts.beside
+        if "row" not in more.column_names:
+            # A table without columns is one without rows, too.
+            columns = {name: more[name] for name in more.column_names}
+            more = pa.table({**columns, "row": np.arange(1, len(facts) + 1)})
+        beside.append(more)
+    more = pa.concat_tables(beside, promote_options="default")
+    return Numbered(entities, relations, parts, more)
 
 
 def encode_tables(
-    tables: list[pa.Table],
-    sources: list[str],
+    tables: Sequence[pa.Table], sources: Sequence[str], beside: Sequence[Annotations | None]
+) -> list[KnowledgeGraph]:
+    """Turn the names of several tables into ids of common vocabularies."""
+    return encode([number_table(table) for table in tables], sources, beside)
+
+
+def encode(
+    facts: Sequence[Numbered],
+    sources: Sequence[str],
     beside: Sequence[Annotations | None],
     extra_entities: Sequence[str] = (),
     extra_relations: Sequence[str] = (),
 ) -> list[KnowledgeGraph]:
-    """Turn the labels of several tables into ids of common vocabularies."""
-    roles = ("head", "tail", "relation")
-    # Arrow encodes a column on one core, and lets others work meanwhile.
-    with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:
-        found = list(pool.map(_encode, (table[role] for role in roles for table in tables)))
-    cut = 2 * len(tables)
-    entities, entity_ids = _dictionary(found[:cut], extra_entities, "entity")
-    relations, relation_ids = _dictionary(found[cut:], extra_relations, "relation")
+    """Turn numbered facts into graphs with common vocabularies."""
+    entities, heads = _dictionary([each.entities for each in facts], extra_entities, "entity")
+    relations, middle = _dictionary([each.relations for each in facts], extra_relations, "relation")
     note_similar(entities, relations)
-    graphs = []
-    for i, table in enumerate(tables):
-        columns = [entity_ids[i], relation_ids[i], entity_ids[len(tables) + i]]
-        rows = _numbers(table, "row", torch.int64)
-        if rows is None:
-            rows = torch.arange(1, len(table) + 1)
-        graphs.append(
-            KnowledgeGraph(
-                entities,
-                relations,
-                torch.from_numpy(np.stack(columns, axis=1)),
-                confidence=_numbers(table, "confidence", torch.float64),
-                label=_numbers(table, "label", torch.int8),
-                rows=rows,
-                source=sources[i],
-                annotations=beside[i],
-                columns={
-                    name.removeprefix(MORE): table[name].combine_chunks()
-                    for name in table.column_names
-                    if name.startswith(MORE)
-                },
-            )
+    return [
+        KnowledgeGraph(
+            entities,
+            relations,
+            _ids(each, heads[i], middle[i]),
+            confidence=_numbers(each.beside, "confidence", torch.float64),
+            label=_numbers(each.beside, "label", torch.int8),
+            rows=_rows(each),
+            source=sources[i],
+            annotations=beside[i],
+            columns={
+                name.removeprefix(MORE): each.beside[name].combine_chunks()
+                for name in each.beside.column_names
+                if name.startswith(MORE)
+            },
         )
-    return graphs
+        for i, each in enumerate(facts)
+    ]
 
 
 def note_similar(*vocabularies: Vocabulary) -> None:
@@ -82,29 +150,42 @@ def _numbers(table: pa.Table, role: str, dtype: torch.dtype) -> Tensor | None:
     return torch.from_numpy(pc.fill_null(table[role], missing).to_numpy().copy()).to(dtype)
 
 
-def _encode(column: pa.ChunkedArray) -> _Encoded:
-    """Number the distinct values of a string column as they come."""
-    encoded = column.dictionary_encode()
-    if encoded.num_chunks == 0:
-        return pa.array([], pa.string()), np.empty(0, np.int32)
-    # All chunks have the same dictionary.
-    indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
-    return encoded.chunk(0).dictionary, np.concatenate(indices)
+def _rows(facts: Numbered) -> Tensor:
+    rows = _numbers(facts.beside, "row", torch.int64)
+    return torch.arange(1, len(facts) + 1) if rows is None else rows
+
+
+def _ids(
+    facts: Numbered, entities: list[NDArray[np.int64]], relations: list[NDArray[np.int64]]
+) -> Tensor:
+    """Return the facts as ids, given the id of each name of each array: int64 [n, 3]."""
+    ids = np.empty((len(facts), 3), np.int64)
+    starts = np.cumsum([0, *(len(part.head.places) for part in facts.parts)])
+
+    def write(i: int) -> None:
+        some = ids[starts[i] : starts[i + 1]]
+        for column, (block, known) in enumerate(
+            zip(facts.parts[i], (entities, relations, entities), strict=True)
+        ):
+            some[:, column] = known[block.names][block.places]
+
+    with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:
+        list(pool.map(write, range(len(facts.parts))))
+    return torch.from_numpy(ids)
 
 
 def _dictionary(
-    columns: Sequence[_Encoded], extra: Sequence[str], kind: str
-) -> tuple[Vocabulary, list[NDArray[np.int64]]]:
-    """Give several encoded columns ids of one sorted vocabulary."""
-    # Only distinct names are hashed a second time.
-    every, place = _encode(
-        pa.chunked_array([*(words for words, _ in columns), pa.array(extra, pa.string())])
-    )
-    order = pc.sort_indices(every).to_numpy()
+    names: Sequence[Sequence[pa.Array]], extra: Sequence[str], kind: str
+) -> tuple[Vocabulary, list[list[NDArray[np.int64]]]]:
+    """Give the names of all arrays ids of one sorted vocabulary, in the shape they are given."""
+    arrays = [array for each in names for array in each]
+    if len(arrays) == 1 and not extra:
+        every, place = arrays[0], np.arange(len(arrays[0]), dtype=np.int32)
+    else:
+        every, place = number_column(pa.chunked_array([*arrays, pa.array(extra, pa.string())]))
+    order = sorted_order(every)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    ids, start = [], 0
-    for words, indices in columns:
-        ids.append(rank[place[start : start + len(words)]][indices])
-        start += len(words)
+    ends = iter(np.split(rank[place], np.cumsum([len(array) for array in arrays])))
+    ids = [[next(ends) for _ in each] for each in names]
     return Vocabulary(every.take(pa.array(order)), kind), ids

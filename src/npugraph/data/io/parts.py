@@ -7,14 +7,13 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from npugraph.data.io.encode import encode_tables
+from npugraph.data.io.encode import encode, joined
 from npugraph.data.io.formats import COMPRESSION, RDF, TEXT, split_suffixes
 from npugraph.data.io.layout import ReadOptions
-from npugraph.data.io.read import SPLITS, read_table
+from npugraph.data.io.read import SPLITS, number_file
 from npugraph.errors import DataError
 from npugraph.graph import KnowledgeGraph, joined_annotations
 
@@ -88,17 +87,10 @@ def read_parts(files: Sequence[Path], source: str, options: ReadOptions) -> Know
     Returns:
         The graph; ``rows`` are numbers of records within their files.
     """
-    tables, beside = [], []
-    for path in files:
-        table, about = read_table(path, options)
-        if "row" not in table.column_names:
-            table = table.append_column("row", pa.array(np.arange(1, len(table) + 1)))
-        tables.append(table)
-        beside.append(about)
-    rdf = [table for table, about in zip(tables, beside, strict=True) if about is not None]
-    note_blank_nodes(sum(map(has_blank_nodes, rdf)))
-    whole = pa.concat_tables(tables, promote_options="default")
-    return encode_tables([whole], [source], [joined_annotations(beside)])[0]
+    facts, beside = zip(*(number_file(path, options) for path in files), strict=True)
+    rdf = [each for each, about in zip(facts, beside, strict=True) if about is not None]
+    note_blank_nodes(sum(has_blank_nodes(each.entities) for each in rdf))
+    return encode([joined(facts)], [source], [joined_annotations(beside)])[0]
 
 
 def note_blank_nodes(files: int) -> None:
@@ -110,7 +102,6 @@ def note_blank_nodes(files: int) -> None:
         )
 
 
-def has_blank_nodes(table: pa.Table) -> bool:
+def has_blank_nodes(names: Sequence[pa.Array | pa.ChunkedArray]) -> bool:
     """Tell whether some entity of an RDF file has no name."""
-    starts = (pc.starts_with(table[role], "_:") for role in ("head", "tail"))
-    return any(pc.any(mask, min_count=0).as_py() for mask in starts)
+    return any(pc.any(pc.starts_with(some, "_:"), min_count=0).as_py() for some in names)

@@ -1,7 +1,8 @@
 """Read graphs from TSV, CSV, Parquet, N-Triples and Turtle.
 
-Text is parsed and turned into ids by Arrow, column by column; no Python code runs per row. Only
-when a file turns out to be bad is it read again, line by line, to name the first bad line.
+Arrow parses a file and turns its names into ids, column by column; of large files several threads
+read parts, with compiled loops (:mod:`.shares`). No Python code runs per row. Only when a file
+turns out to be bad is it read again, line by line, to name the first bad line.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from npugraph.data.io.encode import encode_tables
+from npugraph.data.io.encode import Numbered, encode, number_table
 from npugraph.data.io.formats import COMPRESSION, RDF, TEXT, split_suffixes
 from npugraph.data.io.layout import ReadOptions
-from npugraph.data.io.parquet import read_parquet, stream_parquet
+from npugraph.data.io.parquet import number_parquet, read_parquet, stream_parquet
 from npugraph.data.io.rdf import read_rdf
-from npugraph.data.io.text import read_text, stream_text
+from npugraph.data.io.text import number_text, read_text, stream_text
 from npugraph.errors import DataError, no_such_file
 from npugraph.graph import Annotations, KnowledgeGraph, Splits
 
@@ -31,8 +32,8 @@ def read_graph(path: str | os.PathLike[str], options: ReadOptions | None = None)
     Raises:
         DataError: one sentence that names the file, the line and what is wrong with it.
     """
-    table, beside = read_table(Path(path), options or ReadOptions())
-    return encode_tables([table], [str(path)], [beside])[0]
+    facts, beside = number_file(Path(path), options or ReadOptions())
+    return encode([facts], [str(path)], [beside])[0]
 
 
 def read_splits(
@@ -46,10 +47,9 @@ def read_splits(
     folder = Path(folder)
     options = options or ReadOptions()
     paths = [find_part(folder, part) for part in SPLITS]
-    tables, beside = zip(*(read_table(path, options) for path in paths), strict=True)
+    facts, beside = zip(*(number_file(path, options) for path in paths), strict=True)
     extra = [_read_names(folder / f"{kind}.txt") for kind in ("entities", "relations")]
-    sources = [str(path) for path in paths]
-    train, valid, test = encode_tables(list(tables), sources, list(beside), *extra)
+    train, valid, test = encode(facts, [str(path) for path in paths], beside, *extra)
     truth = folder / "truth.tsv"
     name = name or folder.resolve().name
     return Splits(name, train, valid, test, folder, truth if truth.exists() else None)
@@ -83,6 +83,17 @@ def find_part(folder: Path, part: str) -> Path:
         f"{folder}: no file {part}.tsv (or .csv, .parquet, .nt, .ttl, also .gz or .zst); "
         "a folder of splits needs train, valid and test."
     )
+
+
+def number_file(path: Path, options: ReadOptions) -> tuple[Numbered, Annotations | None]:
+    """Read one file, its names numbered, and what else an RDF file says."""
+    suffix = _format(path)
+    if suffix not in RDF:
+        found = (number_text if suffix in TEXT else number_parquet)(path, options)
+        if found is not None:
+            return found, None
+    table, beside = read_table(path, options)
+    return number_table(table), beside
 
 
 def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, Annotations | None]:

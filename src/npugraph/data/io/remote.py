@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from npugraph.errors import DataError, NpugraphError, OutputError, SettingsError
+from npugraph.errors import DataError, NpugraphError, OutputError, SettingsError, in_one_line
 
 # A protocol, perhaps several in a row, and two slashes: neither C:\facts.tsv nor a:b is one.
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][A-Za-z0-9+.-]+)*://")
@@ -125,12 +125,12 @@ def _opened(address: str, error: type[NpugraphError]) -> tuple[Any, str]:
         files, where = url_to_fs(address)
     except ImportError as missing:
         raise SettingsError(
-            f"{address}: a package for this protocol is not installed ({_line(missing)})."
+            f"{address}: a package for this protocol is not installed ({in_one_line(missing)})."
         ) from None
     except ValueError as unknown:
-        raise SettingsError(f"{address}: {_line(unknown)}.") from None
+        raise SettingsError(f"{address}: {in_one_line(unknown)}.") from None
     except Exception as failure:  # what a protocol's package raises is its own affair
-        raise error(f"{address} cannot be reached ({_line(failure)}).") from None
+        raise error(f"{address} cannot be reached ({in_one_line(failure)}).") from None
     return files, str(where)
 
 
@@ -146,15 +146,10 @@ def _told(address: str, error: type[NpugraphError]) -> Iterator[None]:
         raise error(f"{address}: no such file or folder; check the address.") from None
     except PermissionError as refused:
         raise error(
-            f"{address} cannot be {does}: access is refused ({_line(refused)}); check the "
+            f"{address} cannot be {does}: access is refused ({in_one_line(refused)}); check the "
             "credentials that its package looks for."
         ) from None
     except NotImplementedError:
         raise error(f"{address} cannot be {does}: this protocol does not allow it.") from None
     except Exception as failure:  # what a protocol's package raises is its own affair
-        raise error(f"{address} cannot be {does} ({_line(failure)}).") from None
-
-
-def _line(error: Exception) -> str:
-    """Return what an error says, in one line."""
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise error(f"{address} cannot be {does} ({in_one_line(failure)}).") from None

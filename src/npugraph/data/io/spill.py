@@ -221,7 +221,7 @@ def _numbered(
                 if name.startswith(MORE):
                     columns.setdefault(name.removeprefix(MORE), []).append(table[name])
             size += len(table)
-            blank += says is not None and has_blank_nodes(table)
+            blank += says is not None and has_blank_nodes([table["head"], table["tail"]])
         beside.append(about)
     note_blank_nodes(blank)
     for words, sides in (("entities", "head tail"), ("relations", "relation")):

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from npugraph.data.io.blocks import read_blocks, suits
 from npugraph.data.io.checks import check_fields, with_more
 from npugraph.data.io.diagnose import first_problem, records
-from npugraph.data.io.encode import MORE
+from npugraph.data.io.encode import MORE, Numbered
 from npugraph.data.io.layout import Layout, ReadOptions, position, text_layout
+from npugraph.data.io.numbering import worth
 from npugraph.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,20 @@ def read_text(path: Path, options: ReadOptions) -> pa.Table:
         raise DataError(file.explain(error)) from None
     found = file.checked(table)
     file.doubt_header(file.like_header(found))
+    return found
+
+
+def number_text(path: Path, options: ReadOptions) -> Numbered | None:
+    """Read a large text file of three columns, its names numbered; None: it is for read_text."""
+    if not worth(path.stat().st_size) or options.beside:
+        return None
+    # Warnings are for when it is sure who reads the file.
+    layout = text_layout(path, options, warn=False)
+    found = read_blocks(path, layout) if suits(layout) else None
+    if found is None or len(found) == 0:
+        return None
+    file = _opened(path, options)
+    file.doubt_header(file.numbered_like_header(found))
     return found
 
 
@@ -112,14 +128,22 @@ class _Opened:
         """Count the facts whose relation is the word that was taken for the column's name."""
         if not (self.layout.header and self.guessed):
             return 0
-        word = self.layout.first.fields[self.layout.roles["relation"]]
-        return int(pc.sum(pc.equal(table["relation"], word)).as_py() or 0)
+        return int(pc.sum(pc.equal(table["relation"], self._word())).as_py() or 0)
+
+    def numbered_like_header(self, facts: Numbered) -> int:
+        """Count the same of facts whose names are numbered."""
+        if not (self.layout.header and self.guessed):
+            return 0
+        found = [pc.index(names, self._word()).as_py() for names in facts.relations]
+        return sum(int((block.places == found[block.names]).sum()) for _, block, _ in facts.parts)
+
+    def _word(self) -> str:
+        return self.layout.first.fields[self.layout.roles["relation"]]
 
     def doubt_header(self, count: int) -> None:
         """Say so where a word that was taken for a column's name is the relation of facts, too."""
         if count:
-            first = self.layout.first
-            word = first.fields[self.layout.roles["relation"]]
+            first, word = self.layout.first, self._word()
             log.warning(
                 "%s, line %d (%s) is read as the names of the columns, but %r is the relation of "
                 "%s facts, too; if the line is a fact, say --no-header.",
