@@ -161,7 +161,7 @@ def wrapped_key(facts: Tensor, num_entities: int, num_relations: int) -> Tensor:
 
 
 def _distinct(keys: Tensor) -> Tensor:
-    """Return the distinct ones of whole numbers [n], ascending.
+    """Return the distinct ones of whole numbers [n], ascending; these are sorted where they are.
 
     >>> _distinct(torch.tensor([5, 3, 5, 3, 7])).tolist()
     [3, 5, 7]
@@ -170,7 +170,8 @@ def _distinct(keys: Tensor) -> Tensor:
         distinct: Tensor = torch.unique(keys)
         return distinct
     # NumPy sorts several times as fast as PyTorch does on a CPU.
-    ordered = np.sort(keys.numpy())
+    ordered = keys.numpy()
+    ordered.sort()
     fresh = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
     return torch.from_numpy(ordered[fresh])

@@ -22,6 +22,8 @@ from npugraph.graph import Annotations, KnowledgeGraph, Vocabulary
 
 log = logging.getLogger(__name__)
 
+# Facts whose ids are written at a time.
+ROWS = 1 << 17
 # Before the names of columns that are kept beside the facts; no column of a fact begins so.
 MORE = "+"
 
@@ -160,17 +162,23 @@ def _ids(
 ) -> Tensor:
     """Return the facts as ids, given the id of each name of each array: int64 [n, 3]."""
     ids = np.empty((len(facts), 3), np.int64)
-    starts = np.cumsum([0, *(len(part.head.places) for part in facts.parts)])
 
-    def write(i: int) -> None:
-        some = ids[starts[i] : starts[i + 1]]
+    def write(rows: NDArray[np.int64], part: Part, some: slice) -> None:
         for column, (block, known) in enumerate(
-            zip(facts.parts[i], (entities, relations, entities), strict=True)
+            zip(part, (entities, relations, entities), strict=True)
         ):
-            some[:, column] = known[block.names][block.places]
+            rows[some, column] = known[block.names][block.places[some]]
 
+    start = 0
     with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:
-        list(pool.map(write, range(len(facts.parts))))
+        jobs = []
+        for part in facts.parts:
+            count = len(part.head.places)
+            rows, start = ids[start : start + count], start + count
+            for i in range(0, count, ROWS):
+                jobs.append(pool.submit(write, rows, part, slice(i, i + ROWS)))
+        for job in jobs:
+            job.result()
     return torch.from_numpy(ids)
 
 

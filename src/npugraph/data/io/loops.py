@@ -148,16 +148,20 @@ def fill(kept: Any, words: Any, used: int, table: Any) -> None:
         place += 1 + ((n + 7) >> 3)
 
 
-def unpack(kept: Any, used: int, text: Any, offsets: Any) -> None:
-    """Write the names one after the other, and where each begins and the last one ends."""
+def unpack(kept: Any, used: int, words: Any, offsets: Any) -> None:
+    """Write the names one after the other, and where each begins and the last one ends.
+
+    ``words`` are those of the text to write to, which is as long as all records.
+    """
     place: Any = 1
     at: Any = 0
     i = 0
     while place < used:
         n = np.int64(kept[place] >> HALF)
         offsets[i] = at
-        for k in range(n):
-            text[at + k] = (kept[place + 1 + (k >> 3)] >> WORD(8 * (k & 7))) & WORD(255)
+        # The zeros at the end of a name are where the next one is written.
+        for k in range((n + 7) >> 3):
+            words[at + 8 * k] = kept[place + 1 + k]
         i, at, place = i + 1, at + n, place + 1 + ((n + 7) >> 3)
     offsets[i] = at
 

@@ -61,7 +61,7 @@ def words_of(text: Bytes) -> Words:
     """
     begin = np.frombuffer(text, np.uint64, 1)
     shape = (len(text) - PADDING + 1,)
-    return np.lib.stride_tricks.as_strided(begin, shape, strides=(1,), writeable=False)
+    return np.lib.stride_tricks.as_strided(begin, shape, strides=(1,))
 
 
 class Names:
@@ -131,7 +131,7 @@ class Names:
         # A record is longer than its name.
         text = np.empty(8 * self._used, np.uint8)
         offsets = np.empty(self.count + 1, np.int64)
-        loop(loops.unpack)(self._kept, self._used, text, offsets)
+        loop(loops.unpack)(self._kept, self._used, words_of(text), offsets)
         return text[: offsets[-1]], offsets
 
     def labels(self) -> pa.Array:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -51,18 +52,29 @@ def read_shares(work: Callable[[], Share], threads: int) -> Numbered | None:
             relations, of_relations = merged([share.relations for share in shares])
         except (UnusualError, TooLargeError, pa.ArrowInvalid, OSError):
             return None
-        list(pool.map(_renumber, shares, of_entities, of_relations))
-    parts = {
-        place: Part(*(Block(0, ids) for ids in columns))
-        for share in shares
-        for place, columns in share.parts
-    }
-    return Numbered([entities], [relations], [parts[place] for place in sorted(parts)])
+        places = _Places(shares)
+        list(pool.map(places.write, shares, of_entities, of_relations))
+    part = Part(*(Block(0, column) for column in places.columns))
+    return Numbered([entities], [relations], [part])
 
 
-def _renumber(share: Share, entities: Ids, relations: Ids) -> None:
-    """Give the names of one share the numbers that they have among those of all."""
-    for _, columns in share.parts:
-        for new, ids in zip((entities, relations, entities), columns, strict=True):
-            # Only so is nothing copied; no number is out of bounds.
-            np.take(new, ids, out=ids, mode="clip")
+class _Places:
+    """The columns of all facts, and where each part of them begins."""
+
+    def __init__(self, shares: Sequence[Share]) -> None:
+        sizes = {place: len(columns[0]) for share in shares for place, columns in share.parts}
+        order = sorted(sizes)
+        ends = accumulate(sizes[place] for place in order)
+        self._ends = dict(zip(order, ends, strict=True))
+        self.columns = np.empty((3, sum(sizes.values())), np.int32)
+
+    def write(self, share: Share, entities: Ids, relations: Ids) -> None:
+        """Write what one share has read, given the places of its names among all."""
+        while share.parts:
+            place, columns = share.parts.pop()
+            end = self._ends[place]
+            for new, ids, column in zip(
+                (entities, relations, entities), columns, self.columns, strict=True
+            ):
+                # Only so is nothing copied; no number is out of bounds.
+                np.take(new, ids, out=column[end - len(ids) : end], mode="clip")
