@@ -37,7 +37,7 @@ class TripleIndex:
         # Those that some fact has, as h * R + r, where only these have numbers.
         self.questions: Tensor | None = None
         if num_entities * num_relations * num_entities >= PLAIN_LIMIT:
-            self.questions = _distinct(facts[:, 0] * num_relations + facts[:, 1])
+            self.questions = _distinct(torch.add(facts[:, 1], facts[:, 0], alpha=num_relations))
             if len(self.questions) * num_entities >= KEY_LIMIT:
                 raise DataError(
                     f"{num_entities} entities and {len(self.questions)} pairs of a head and a "
@@ -46,13 +46,14 @@ class TripleIndex:
         self.keys = _distinct(self._key(facts))
 
     def _question(self, head: Tensor, relation: Tensor) -> Tensor:
-        return number_questions(head * self.num_relations + relation, self.questions)
+        pairs = torch.add(relation, head, alpha=self.num_relations)
+        return number_questions(pairs, self.questions)
 
     def _key(self, facts: Tensor) -> Tensor:
         """Return the key of each fact [..., 3]: int64 [...], negative where it has none."""
         head, relation, tail = facts.unbind(-1)
         question = self._question(head, relation)
-        return question.mul_(self.num_entities).add_(tail)
+        return torch.add(tail, question, alpha=self.num_entities)
 
     def codes(self, facts: Tensor) -> Tensor:
         """Return numbers of facts [n, 3], stored or not, that are equal for equal facts alone.

@@ -13,6 +13,7 @@ from npugraph import compiling
 from npugraph.data.io import numbering
 from npugraph.data.io.names import _SUSPECT, _plain
 from npugraph.data.io.numbering import Names, merged, number_column, sorted_order
+from npugraph.errors import DataError
 
 needs_numba = pytest.mark.skipif(
     not compiling.available(), reason="needs numba: pip install 'npugraph[fast]'"
@@ -69,19 +70,14 @@ class TestLoops:
         distinct, numbers = number_column(column)
         assert (distinct.to_pylist(), numbers.tolist()) == by_arrow(column)
 
-    def test_too_large_names_are_numbered_by_arrow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_large_names_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(numbering, "MOST_BYTES", 3)
-        column = pa.chunked_array([["abcd", "abcd"]])
-        distinct, numbers = number_column(column)
-        assert (distinct.to_pylist(), numbers.tolist()) == (["abcd"], [0, 0])
-        names = Names()
-        names.add_column(column)
-        with pytest.raises(numbering.TooLargeError):
-            names.labels()
+        with pytest.raises(DataError, match=r"--spill FOLDER"):
+            number_column(pa.chunked_array([["abcd", "abcd"]]))
 
-    @given(several=st.lists(NAMES, min_size=1, max_size=4))
+    @given(several=st.lists(NAMES, min_size=1, max_size=4), mixed=st.booleans())
     @settings(deadline=None)
-    def test_names_of_several_are_put_together(self, several: list[list[str]]) -> None:
+    def test_names_of_several_are_put_together(self, several: list[list[str]], mixed: bool) -> None:
         made = []
         for words in several:
             names, array = Names(), pa.array(words, pa.string())
@@ -90,10 +86,26 @@ class TestLoops:
             names.add(text, offsets.astype(np.int64))
             made.append(names)
         own = [names.labels().to_pylist() for names in made]
-        labels, places = merged(made)
+        some: list[Names | pa.Array] = [*made]
+        if mixed:
+            some[::2] = [names.labels() for names in made[::2]]
+        labels, places = merged(some)
         assert len(set(labels.to_pylist())) == len(labels)
+        assert {name for words in own for name in words} == set(labels.to_pylist())
         for words, place in zip(own, places, strict=True):
             assert labels.take(pa.array(place)).to_pylist() == words
+
+
+def test_too_large_names_are_refused_by_arrow_too() -> None:
+    class Column:
+        nbytes = 2**40
+        type = pa.large_string()
+
+        def dictionary_encode(self) -> None:
+            raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+
+    with pytest.raises(DataError, match=r"--spill FOLDER"):
+        number_column(Column())
 
 
 @given(names=NAMES.map(set).map(list), skipped=st.integers(0, 3))

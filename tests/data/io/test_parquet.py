@@ -176,11 +176,11 @@ def test_small_files_are_read_whole(
     assert tried == [False]
 
 
-def test_names_that_fill_an_array_are_for_arrow(
+def test_names_that_do_not_fit_an_array_are_refused(
     tmp_path: Path, threads: int, tried: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(tmp_path, columns())
     monkeypatch.setattr(numbering, "MOST_BYTES", 50)
-    found = read_graph(path)
+    with pytest.raises(DataError, match=r"take more than 2 GiB; read the file with --spill"):
+        read_graph(path)
     assert tried == [False]
-    assert_same(found, as_arrow_reads(path))

@@ -15,9 +15,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from npugraph.compiling import Loop
+from npugraph.data.io import loops
 from npugraph.data.io.formats import ROLES
 from npugraph.data.io.names import similarity_note
-from npugraph.data.io.numbering import Ids, number_column, sorted_order
+from npugraph.data.io.numbering import (
+    Distinct,
+    Ids,
+    Places,
+    loop,
+    merged,
+    number_column,
+    sorted_order,
+    worth,
+)
 from npugraph.graph import Annotations, KnowledgeGraph, Vocabulary
 
 log = logging.getLogger(__name__)
@@ -29,7 +40,7 @@ MORE = "+"
 
 
 class Block(NamedTuple):
-    """Some names of a column: which array has them, and the place of each in it [n]."""
+    """Some names of a column: which of the several has them, and the place of each in it [n]."""
 
     names: int
     places: Ids
@@ -45,17 +56,17 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Numbered:
-    """Facts whose names are numbered, by several arrays of names that may have some in common.
+    """Facts whose names are numbered, for several parts of them, which may have some in common.
 
     Attributes:
-        entities: arrays of distinct names.
+        entities: several times distinct names.
         relations: likewise.
         parts: the facts in the order of their records.
         beside: the other columns of all facts; a table without columns where there are none.
     """
 
-    entities: list[pa.Array]
-    relations: list[pa.Array]
+    entities: list[Distinct]
+    relations: list[Distinct]
     parts: list[Part]
     beside: pa.Table = field(default_factory=lambda: pa.table({}))
 
@@ -76,8 +87,8 @@ def number_table(table: pa.Table) -> Numbered:
 
 def joined(files: Sequence[Numbered]) -> Numbered:
     """Put the facts of several files one after the other; ``row`` is that within the file."""
-    entities: list[pa.Array] = []
-    relations: list[pa.Array] = []
+    entities: list[Distinct] = []
+    relations: list[Distinct] = []
     parts, beside = [], []
     for facts in files:
         for head, relation, tail in facts.parts:
@@ -112,7 +123,7 @@ def encode(
     extra_entities: Sequence[str] = (),
     extra_relations: Sequence[str] = (),
 ) -> list[KnowledgeGraph]:
-    """Turn numbered facts into graphs with common vocabularies."""
+    """Turn numbered facts into graphs with common vocabularies; they are used up by that."""
     entities, heads = _dictionary([each.entities for each in facts], extra_entities, "entity")
     relations, middle = _dictionary([each.relations for each in facts], extra_relations, "relation")
     note_similar(entities, relations)
@@ -160,40 +171,54 @@ def _rows(facts: Numbered) -> Tensor:
 def _ids(
     facts: Numbered, entities: list[NDArray[np.int64]], relations: list[NDArray[np.int64]]
 ) -> Tensor:
-    """Return the facts as ids, given the id of each name of each array: int64 [n, 3]."""
+    """Return the facts as ids, given the id of each name: int64 [n, 3]."""
     ids = np.empty((len(facts), 3), np.int64)
+    place: Loop = loop(loops.place) if worth(ids.nbytes) else _place
 
-    def write(rows: NDArray[np.int64], part: Part, some: slice) -> None:
-        for column, (block, known) in enumerate(
-            zip(part, (entities, relations, entities), strict=True)
-        ):
-            rows[some, column] = known[block.names][block.places[some]]
+    def write(part: Part, first: int, some: NDArray[np.int64]) -> None:
+        rows = slice(first, first + len(some))
+        head, relation, tail = part
+        known = entities[head.names], relations[relation.names], entities[tail.names]
+        place(*(block.places[rows] for block in part), *known, some)
 
-    start = 0
+    jobs, start = [], 0
     with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:
-        jobs = []
         for part in facts.parts:
             count = len(part.head.places)
-            rows, start = ids[start : start + count], start + count
-            for i in range(0, count, ROWS):
-                jobs.append(pool.submit(write, rows, part, slice(i, i + ROWS)))
+            mine, start = ids[start : start + count], start + count
+            for first in range(0, count, ROWS):
+                jobs.append(pool.submit(write, part, first, mine[first : first + ROWS]))
         for job in jobs:
             job.result()
     return torch.from_numpy(ids)
 
 
+def _place(
+    head: Ids,
+    relation: Ids,
+    tail: Ids,
+    heads: Places,
+    relations: Places,
+    tails: Places,
+    ids: Places,
+) -> None:
+    """Do what :func:`.loops.place` does."""
+    ids[:, 0] = heads[head]
+    ids[:, 1] = relations[relation]
+    ids[:, 2] = tails[tail]
+
+
 def _dictionary(
-    names: Sequence[Sequence[pa.Array]], extra: Sequence[str], kind: str
+    names: Sequence[Sequence[Distinct]], extra: Sequence[str], kind: str
 ) -> tuple[Vocabulary, list[list[NDArray[np.int64]]]]:
-    """Give the names of all arrays ids of one sorted vocabulary, in the shape they are given."""
-    arrays = [array for each in names for array in each]
-    if len(arrays) == 1 and not extra:
-        every, place = arrays[0], np.arange(len(arrays[0]), dtype=np.int32)
-    else:
-        every, place = number_column(pa.chunked_array([*arrays, pa.array(extra, pa.string())]))
+    """Give all names ids of one sorted vocabulary; return them in the shape they are given."""
+    several = [some for each in names for some in each]
+    if extra:
+        several.append(pa.array(extra, pa.string()))
+    every, places = merged(several)
     order = sorted_order(every)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    ends = iter(np.split(rank[place], np.cumsum([len(array) for array in arrays])))
-    ids = [[next(ends) for _ in each] for each in names]
+    found = iter(places)
+    ids = [[rank[next(found)] for _ in each] for each in names]
     return Vocabulary(every.take(pa.array(order)), kind), ids

@@ -166,6 +166,16 @@ def unpack(kept: Any, used: int, words: Any, offsets: Any) -> None:
     offsets[i] = at
 
 
+def place(
+    head: Any, relation: Any, tail: Any, heads: Any, relations: Any, tails: Any, ids: Any
+) -> None:
+    """Write the ids of facts [n, 3], given places of names [n] and the id of the name at each."""
+    for i in range(len(head)):
+        ids[i, 0] = heads[head[i]]
+        ids[i, 1] = relations[relation[i]]
+        ids[i, 2] = tails[tail[i]]
+
+
 def _hash(words: Any, a: Any, n: Any) -> Any:
     """Hash n bytes from the place a of a text on."""
     code = WORD(n) * LAST_FACTOR

@@ -6,8 +6,8 @@ Arrow waits for memory at every name; the loops (:mod:`.loops`, with numba) look
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from npugraph.compiling import Loop, available, compiled
 from npugraph.data.io import loops
+from npugraph.errors import DataError
 
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
@@ -31,8 +32,15 @@ ROWS = 1 << 15
 MOST_BYTES = 2**31 - 1
 
 
-class TooLargeError(Exception):
+class TooLargeError(DataError):
     """Names that do not fit one Arrow array."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The names take more than 2 GiB; read the file with --spill FOLDER, which has room for "
+            "them."
+        )
 
 
 @cache
@@ -43,7 +51,7 @@ def loop(function: Loop) -> Loop:
 
 def prepare() -> None:
     """Make all loops, before several threads ask for them."""
-    for function in (loops.cut, loops.number, loops.fill, loops.unpack):
+    for function in (loops.cut, loops.number, loops.fill, loops.unpack, loops.place):
         loop(function)
 
 
@@ -163,14 +171,24 @@ class Names:
             loop(loops.fill)(self._kept, words, self._used, self._table)
 
 
+# Distinct names.
+Distinct: TypeAlias = Names | pa.Array
+
+
 def number_column(column: pa.ChunkedArray) -> tuple[pa.Array, Ids]:
-    """Return the distinct names of a column without nulls as they come, and which is where."""
+    """Return the distinct names of a column without nulls as they come, and which is where.
+
+    Raises:
+        TooLargeError: they are too large for an array.
+    """
     if worth(column.nbytes) and pa.types.is_string(column.type):
         names = Names()
-        with suppress(TooLargeError):
-            numbers = names.add_column(column)
-            return names.labels(), numbers
-    encoded = column.dictionary_encode()
+        numbers = names.add_column(column)
+        return names.labels(), numbers
+    try:
+        encoded = column.dictionary_encode()
+    except pa.ArrowCapacityError:
+        raise TooLargeError from None
     if encoded.num_chunks == 0:
         return pa.array([], pa.string()), np.empty(0, np.int32)
     # All chunks have the same dictionary.
@@ -178,12 +196,31 @@ def number_column(column: pa.ChunkedArray) -> tuple[pa.Array, Ids]:
     return encoded.chunk(0).dictionary, np.concatenate(indices)
 
 
-def merged(several: Sequence[Names]) -> tuple[pa.Array, list[Ids]]:
-    """Return all names of several, and for each of these the places of its own among them."""
-    first, *others = several
-    places = [np.arange(first.count, dtype=np.int32)]
-    places += [first.add(*other.text()) for other in others]
-    return first.labels(), places
+def merged(several: Sequence[Distinct]) -> tuple[pa.Array, list[Ids]]:
+    """Return all names of several, and for each of these the places of its own among them.
+
+    The first that is no array gets the names of the others.
+
+    Raises:
+        TooLargeError: they are too large for an array.
+    """
+    base = next((each for each in several if isinstance(each, Names)), None)
+    if base is not None:
+        own = np.arange(base.count, dtype=np.int32)
+        places = [own if each is base else _added(base, each) for each in several]
+        return base.labels(), places
+    arrays: list[pa.Array] = [*several]
+    if len(arrays) == 1:
+        return arrays[0], [np.arange(len(arrays[0]), dtype=np.int32)]
+    every, place = number_column(pa.chunked_array(arrays, pa.string()))
+    return every, np.split(place, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def _added(base: Names, each: Distinct) -> Ids:
+    """Add names to others; return the places that they have there."""
+    if isinstance(each, Names):
+        return base.add(*each.text())
+    return base.add_column(pa.chunked_array([each], pa.string()))
 
 
 def sorted_order(names: pa.Array) -> NDArray[np.int64]:

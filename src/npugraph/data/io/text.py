@@ -17,7 +17,7 @@ from npugraph.data.io.checks import check_fields, with_more
 from npugraph.data.io.diagnose import first_problem, records
 from npugraph.data.io.encode import MORE, Numbered
 from npugraph.data.io.layout import Layout, ReadOptions, position, text_layout
-from npugraph.data.io.numbering import worth
+from npugraph.data.io.numbering import Names, worth
 from npugraph.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,8 @@ class _Opened:
         """Count the same of facts whose names are numbered."""
         if not (self.layout.header and self.guessed):
             return 0
-        found = [pc.index(names, self._word()).as_py() for names in facts.relations]
+        names = (x.labels() if isinstance(x, Names) else x for x in facts.relations)
+        found = [pc.index(some, self._word()).as_py() for some in names]
         return sum(int((block.places == found[block.names]).sum()) for _, block, _ in facts.parts)
 
     def _word(self) -> str:
