@@ -18,12 +18,12 @@ _known: set[Loop] = set()
 
 @cache
 def available() -> bool:
-    """Tell whether loops can be compiled."""
+    """Tell whether loops can be compiled; numba may be told not to, by NUMBA_DISABLE_JIT."""
     try:
-        import numba  # noqa: F401
+        from numba import config
     except ImportError:
         return False
-    return True
+    return not config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
 def compiled(

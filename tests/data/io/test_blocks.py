@@ -275,6 +275,22 @@ def test_one_thread_that_gives_up_stops_the_others(tmp_path: Path) -> None:
         assert several.next() is None
 
 
+@pytest.mark.usefixtures("by_loops")
+def test_a_doubtful_first_line_is_warned_of_though_the_file_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "g.tsv", "from\trelation\na\tr\n")
+    with pytest.raises(DataError):
+        read_graph(path)
+    by_loops = caplog.messages.copy()
+    caplog.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbering, "LEAST", 2**62)
+        with pytest.raises(DataError):
+            read_graph(path)
+    assert by_loops == caplog.messages != []
+
+
 # --- the loops as they stand: numba is to change nothing but the time
 
 

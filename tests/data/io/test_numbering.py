@@ -125,3 +125,11 @@ def test_identifiers_are_plain() -> None:
     assert _plain(pa.array(["Q42", "http://example.org/~x", "!"]))
     assert _plain(pa.array([], pa.string()))
     assert not _plain(pa.array(["The Gambia"]))
+
+
+@needs_numba
+@pytest.mark.usefixtures("by_loops")
+def test_an_empty_part_of_a_column_needs_no_buffers() -> None:
+    nothing = pa.Array.from_buffers(pa.string(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
+    names, numbers = number_column(pa.chunked_array([nothing, pa.array(["b", "a", "b"])]))
+    assert (names.to_pylist(), numbers.tolist()) == (["b", "a"], [0, 1, 0])

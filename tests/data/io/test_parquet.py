@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Event, Timer
 from typing import Any
 
 import pyarrow as pa
@@ -184,3 +186,54 @@ def test_names_that_do_not_fit_an_array_are_refused(
     with pytest.raises(DataError, match=r"take more than 2 GiB; read the file with --spill"):
         read_graph(path)
     assert tried == [False]
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_name_of_two_columns_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    table = columns()
+    names = ["head", "relation", "tail", "head"]
+    path = tmp_path / "g.parquet"
+    twice = pa.Table.from_arrays([table[name] for name in names], names)
+    pyarrow.parquet.write_table(twice, path, row_group_size=GROUP)
+    assert refusal(path) == ": 2 columns are called 'head'; rename some."
+
+
+@pytest.mark.parametrize("least", [0, 2**62], ids=["loops", "arrow"])
+def test_names_that_are_no_utf8_are_refused(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(numbering, "LEAST", least)
+    bad = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xff")]
+    )
+    table = columns(200)
+    head = pa.chunked_array([bad, table["head"][2:]])
+    path = saved(tmp_path, table | {"head": head}, 50)
+    assert refusal(path) == ": a name is not valid UTF-8."
+
+
+def test_an_error_in_this_thread_stops_the_others(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ctrl-C, which Python raises in the thread that waits."""
+    taken: list[int] = []
+    begun, released = Event(), Event()
+    tables = parquet._Opened.tables
+
+    def slow(file: Any, groups: list[int], *given: Any, **more: Any) -> Any:
+        taken.extend(groups)
+        begun.set()
+        released.wait(20)
+        return tables(file, groups, *given, **more)
+
+    class Interrupted(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            assert begun.wait(20)
+            Timer(0.2, released.set).start()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(parquet._Opened, "tables", slow)
+    monkeypatch.setattr("concurrent.futures.thread._base.Future", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_graph(saved(tmp_path, columns(), 20))
+    assert len(taken) <= threads

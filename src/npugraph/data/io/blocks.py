@@ -38,7 +38,7 @@ def read_blocks(path: Path, layout: Layout) -> Numbered | None:
     """Read a file that suits; None where something in it is out of the ordinary."""
     with pa.input_stream(str(path), compression=split_suffixes(path)[1]) as stream:
         blocks = _Blocks(stream, layout.first.last if layout.header else 0)
-        return read_shares(lambda: _work(blocks, layout), max(1, pa.cpu_count()))
+        return read_shares(lambda: _work(blocks, layout), blocks.stop, max(1, pa.cpu_count()))
 
 
 class _Blocks:
@@ -109,16 +109,12 @@ def _work(blocks: _Blocks, layout: Layout) -> Share:
     """Number the names of block after block until there is none."""
     share = Share()
     columns = [layout.roles[role] for role in ROLES[:WIDTH]]
-    try:
-        while (block := blocks.next()) is not None:
-            place, text, begin, end = block
-            fields = _cut(text, begin, end)
-            known = zip(share.columns(), columns, strict=True)
-            ids = [names.number(*fields, column, WIDTH) for names, column in known]
-            share.parts.append((place, ids))
-    finally:
-        # Where one thread gives up, the others need not go on.
-        blocks.stop()
+    while (block := blocks.next()) is not None:
+        place, text, begin, end = block
+        fields = _cut(text, begin, end)
+        known = zip(share.columns(), columns, strict=True)
+        ids = [names.number(*fields, column, WIDTH) for names, column in known]
+        share.parts.append((place, ids))
     return share
 
 

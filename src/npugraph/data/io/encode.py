@@ -75,7 +75,11 @@ class Numbered:
 
 
 def number_table(table: pa.Table) -> Numbered:
-    """Number the names of a checked table."""
+    """Number the names of a checked table.
+
+    Raises:
+        pa.ArrowInvalid: one is no UTF-8.
+    """
     roles = ROLES[:3]
     # A column is numbered on one core; others work meanwhile.
     with ThreadPoolExecutor(max(1, pa.cpu_count())) as pool:

@@ -129,6 +129,8 @@ class Names:
         """Return the numbers of the names [n] of a column of strings without nulls."""
         numbers = [np.empty(0, np.int32)]
         for chunk in column.chunks:
+            if len(chunk) == 0:
+                continue
             text = np.frombuffer(chunk.buffers()[2] or b"", np.uint8)
             offsets = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset :][: len(chunk) + 1]
             numbers.append(self.add(text, offsets.astype(np.int64)))
@@ -180,11 +182,12 @@ def number_column(column: pa.ChunkedArray) -> tuple[pa.Array, Ids]:
 
     Raises:
         TooLargeError: they are too large for an array.
+        pa.ArrowInvalid: one is no UTF-8.
     """
     if worth(column.nbytes) and pa.types.is_string(column.type):
-        names = Names()
-        numbers = names.add_column(column)
-        return names.labels(), numbers
+        known = Names()
+        numbers = known.add_column(column)
+        return known.labels(), numbers
     try:
         encoded = column.dictionary_encode()
     except pa.ArrowCapacityError:
@@ -193,7 +196,9 @@ def number_column(column: pa.ChunkedArray) -> tuple[pa.Array, Ids]:
         return pa.array([], pa.string()), np.empty(0, np.int32)
     # All chunks have the same dictionary.
     indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
-    return encoded.chunk(0).dictionary, np.concatenate(indices)
+    names = encoded.chunk(0).dictionary
+    names.validate(full=True)
+    return names, np.concatenate(indices)
 
 
 def merged(several: Sequence[Distinct]) -> tuple[pa.Array, list[Ids]]:

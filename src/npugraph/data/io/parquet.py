@@ -51,7 +51,7 @@ def number_parquet(path: Path, options: ReadOptions) -> Numbered | None:
     # One group is read faster column by column.
     if threads < 2 or not worth(groups.size):
         return None
-    found = read_shares(groups.work, threads)
+    found = read_shares(groups.work, groups.stop, threads)
     if found is None or len(found) == 0:
         return None
     return replace(
@@ -114,10 +114,11 @@ class _Groups:
         except DataError:
             # The other reader says what is wrong first in the file.
             raise UnusualError from None
-        finally:
-            # Where one thread gives up, the others need not go on.
-            self._next = iter(())
         return share
+
+    def stop(self) -> None:
+        """Let there be no next group."""
+        self._next = iter(())
 
 
 def _opened(path: Path, options: ReadOptions) -> _Opened:
@@ -125,6 +126,9 @@ def _opened(path: Path, options: ReadOptions) -> _Opened:
     roles = assign_roles(str(path), path, names, True, options.columns)
     more = [position(path, names, True, name) for name in options.beside]
     wanted = [names[i] for i in {*roles.values(), *more}]
+    twice = next((name for name in wanted if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: {names.count(twice)} columns are called {twice!r}; rename some.")
     return _Opened(path, options, {role: names[i] for role, i in roles.items()}, wanted)
 
 

@@ -93,7 +93,10 @@ def number_file(path: Path, options: ReadOptions) -> tuple[Numbered, Annotations
         if found is not None:
             return found, None
     table, beside = read_table(path, options)
-    return number_table(table), beside
+    try:
+        return number_table(table), beside
+    except pa.ArrowInvalid:
+        raise DataError(f"{path}: a name is not valid UTF-8.") from None
 
 
 def read_table(path: Path, options: ReadOptions) -> tuple[pa.Table, Annotations | None]:

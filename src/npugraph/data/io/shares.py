@@ -40,8 +40,15 @@ class Share:
             names.labels()
 
 
-def read_shares(work: Callable[[], Share], threads: int) -> Numbered | None:
+def read_shares(
+    work: Callable[[], Share], stop: Callable[[], None], threads: int
+) -> Numbered | None:
     """Let threads do the work, which takes part after part until there is none.
+
+    Args:
+        work: of one thread.
+        stop: lets there be no next part: where one thread gives up, the others need not go on.
+        threads: how many.
 
     Returns:
         All facts in the order of their parts; None where something is out of the ordinary.
@@ -49,7 +56,10 @@ def read_shares(work: Callable[[], Share], threads: int) -> Numbered | None:
     prepare()
 
     def checked() -> Share:
-        share = work()
+        try:
+            share = work()
+        finally:
+            stop()
         share.check()
         return share
 
@@ -59,6 +69,9 @@ def read_shares(work: Callable[[], Share], threads: int) -> Numbered | None:
             shares = [job.result() for job in jobs]
         except (UnusualError, TooLargeError, pa.ArrowInvalid, OSError):
             return None
+        finally:
+            # Ctrl-C is told to this thread alone.
+            stop()
     parts = {
         place: Part(*(Block(number, ids) for ids in columns))
         for number, share in enumerate(shares)

@@ -43,7 +43,10 @@ def number_text(path: Path, options: ReadOptions) -> Numbered | None:
     if not worth(path.stat().st_size) or options.beside:
         return None
     # Warnings are for when it is sure who reads the file.
-    layout = text_layout(path, options, warn=False)
+    try:
+        layout = text_layout(path, options, warn=False)
+    except DataError:
+        return None
     found = read_blocks(path, layout) if suits(layout) else None
     if found is None or len(found) == 0:
         return None
