@@ -45,6 +45,11 @@ def test_a_kind_without_an_equation_gets_nothing() -> None:
     assert solve(equations, 1e-6) == pytest.approx([0.04, 0.0], abs=1e-6)
 
 
+def test_a_kind_without_an_equation_explains_nothing_of_the_others() -> None:
+    equations = np.array([[0.0, 0.0, 0.0], [0.9, 1.0, 0.05]])
+    assert solve(equations, 1e-6) == pytest.approx([0.0, 0.05], abs=1e-6)
+
+
 def test_a_share_is_never_more_than_all() -> None:
     assert solve(np.array([[1.0, 5.0]]), 1e-6) == pytest.approx([1.0])
 

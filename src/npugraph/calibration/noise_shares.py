@@ -65,7 +65,9 @@ def solve(equations: Floats, ridge: float) -> Doubles:
     >>> solve(np.array([[1.0, 0.5, 0.05], [0.0, 1.0, 0.02]]), 1e-6).round(3)
     array([0.04, 0.02])
     """
-    matrix, right = equations[:, :-1], equations[:, -1]
+    # A kind without an equation must not explain what the others have.
+    matrix = np.where(equations.any(1), equations[:, :-1], 0.0)
+    right = equations[:, -1]
     pull = ridge * float(np.abs(matrix).max()) * np.eye(len(matrix))
     padded = np.concatenate([right, np.zeros(len(matrix))])
     found: Doubles = np.minimum(nnls(np.concatenate([matrix, pull]), padded)[0], 1.0)

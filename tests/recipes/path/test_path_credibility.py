@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from npugraph.errors import DataError
 from npugraph.metrics import auroc
 from npugraph.recipes.path.credibility import (
     Credibility,
@@ -72,6 +73,21 @@ def test_a_kind_amid_stored_facts_takes_nothing_from_one_that_shows(gap: float) 
     found = fit_credibility(stored, kinds)
     assert found is not None
     assert found.counts[0] > 0.95
+
+
+def test_a_kind_amid_stored_facts_takes_nothing_though_it_looks_like_one_that_shows() -> None:
+    kinds = [drawn(2000, -2.5, 0, 1), drawn(2000, -1, 0, 2)]
+    stored = joined(drawn(1760, 0, 0, 3), drawn(240, -2.5, 0, 4))
+    found = fit_credibility(stored, kinds)
+    assert found is not None
+    assert found.counts[0] > 0.95
+
+
+def test_a_score_that_is_no_number_is_refused_in_a_sentence() -> None:
+    stored = drawn(200, 0, 0, 3)
+    stored.raw[0, 7] = float("nan")
+    with pytest.raises(DataError, match=r"score\[7\] is nan; remove or replace"):
+        fit_credibility(stored, [drawn(200, -4, 0, 1)])
 
 
 def test_where_nothing_shows_all_kinds_count() -> None:

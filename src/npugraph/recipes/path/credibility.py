@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npugraph.arrays import Floats
+from npugraph.arrays import Floats, finite
 from npugraph.calibration.noise_shares import equation, solve
 from npugraph.calibration.thresholds import PRIORS
 from npugraph.recipes.path.judged import Judged
@@ -70,6 +70,8 @@ def fit_credibility(stored: Judged, kinds: Sequence[Judged]) -> Credibility | No
     high, lows = values_of(stored), [values_of(others) for others in kinds]
     if min(len(values) for values in (high, *lows)) < PRIORS.least_scores:
         return None
+    for values in (high, *lows):
+        finite(values.sum(1), "score")
     weights = np.stack([log_odds(high, low) for low in lows])
     constants = [constant(high @ line, low @ line) for low, line in zip(lows, weights, strict=True)]
     counts = _shares(high, lows, weights) + UNSEEN
@@ -79,7 +81,7 @@ def fit_credibility(stored: Judged, kinds: Sequence[Judged]) -> Credibility | No
 def _shares(high: Floats, lows: list[Floats], weights: Floats) -> Floats:
     """Return the share of the stored facts that seems to be of each kind: [kinds].
 
-    Where too many stored facts lie amid a kind, true ones do, and nothing follows from it.
+    Where too many stored facts lie amid a kind, true ones may, and nothing follows from it.
     """
     rows = np.zeros((len(weights), len(weights) + 1))
     for kind, line in enumerate(weights):

@@ -113,7 +113,8 @@ class WeightedPathModel(PathModel):
             place = self.stored.places(made.stored.facts())
             known = self.running.mean[place.clamp(min=0)]
             made.believe(torch.where(place < 0, torch.ones_like(known), known))
-        used = self.soft_probability > 0
+        # What is stored there is evidence already.
+        used = (self.soft_probability > 0) & ~made.stored.contains(self.soft)
         made.add_soft(self.soft[used], self.soft_probability[used])
         return made
 
