@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -53,6 +54,13 @@ class Edges:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @cached_property
+    def by_source(self) -> tuple[Tensor, Tensor]:
+        """The numbers of the edges by source, and where those of each node begin [N + 1]."""
+        count = self.source.bincount(minlength=self.num_entities)
+        begin = torch.cat([count.new_zeros(1), count.cumsum(0)])
+        return torch.argsort(self.source, stable=True), begin
 
     @property
     def device(self) -> torch.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,6 +21,7 @@ from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
+from npugraph.recipes.path.reached import few_cells, one_step_on, planned_share, starts, states_of
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
 from npugraph.triples import Triple
@@ -80,6 +82,7 @@ class PathModel(JudgingModel):
         compiled: bool = False,
         deterministic: bool = True,
         nodes: int = 0,
+        reached_only: bool = False,
         seed: int = 0,
     ) -> None:
         """Make a model of the paths along facts [n, 3].
@@ -95,6 +98,7 @@ class PathModel(JudgingModel):
             compiled: compile the dense part of a layer.
             deterministic: on a GPU, add up gradients in one order.
             nodes: how many nodes send messages per question and layer; 0: all.
+            reached_only: keep the states of nodes that no path has reached at 0.
             seed: weights and groups follow from it.
         """
         rng = generator(seed, "init")
@@ -110,10 +114,12 @@ class PathModel(JudgingModel):
         self.deterministic = deterministic
         self.group_size = group_size
         self.nodes = nodes
+        self.reached_only = reached_only
         self.stored = TripleIndex(facts, num_entities, num_relations)
         self.known = KnownAnswers(facts, num_entities, num_relations)
         self.edges = Edges.of(self.stored.facts(), num_entities, num_relations)
         self._outgoing: Outgoing | None = None
+        self._planned: tuple[Edges, float] | None = None
         self.register_buffer(
             "pairs", torch.unique(self.pair_of(self.stored.facts())), persistent=False
         )
@@ -168,6 +174,7 @@ class PathModel(JudgingModel):
             "half": self.half_states,
             "deterministic": self.deterministic,
             "nodes": self.nodes,
+            "reached_only": self.reached_only,
         }
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
@@ -221,7 +228,24 @@ class PathModel(JudgingModel):
             vectors = embedding(query, self.represent()[1])
             if self.nodes:
                 return self._pruned(start, vectors, weight)
+            if self.reached_only:
+                return self._within_reach(start, vectors, weight)
             return self._answers(self._states(start, vectors, weight), vectors)
+
+    def _within_reach(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
+        """Return the scores [B, E] where what is not reached has a state of 0, and one score."""
+        nothing = self._answers(vectors.new_zeros(1, *vectors.shape), vectors)
+        cells = few_cells(start, vectors, weight, self.edges, len(self.layers))
+        if cells is None:
+            states = self._states(start, vectors, weight)
+            return self._answers(states, vectors).where((states != 0).any(2).t(), nothing)
+        states = states_of(cells, start, vectors, weight, self.edges, self._path_layers())
+        found = self._answers(states.unsqueeze(0), vectors[cells.question]).squeeze(1)
+        every = nothing.expand(-1, self.num_entities)
+        return every.index_put((cells.question, cells.node), found)
+
+    def _path_layers(self) -> list[PathLayer]:
+        return [layer for layer in self.layers if isinstance(layer, PathLayer)]
 
     def outgoing(self) -> Outgoing:
         """Return the edges by where they start; sorted once, until there are others."""
@@ -267,8 +291,8 @@ class PathModel(JudgingModel):
         first = vectors.to(kind)
         place = (start, torch.arange(count, device=start.device))
         states = first.new_zeros(self.num_entities, count, self.d).index_put(place, first)
-        for number, layer in enumerate(self.layers):
-            assert isinstance(layer, PathLayer)
+        reached = starts(start, self.num_entities) if self.reached_only else None
+        for number, layer in enumerate(self._path_layers()):
             relations = layer.edge_vectors(vectors).to(kind)
             features = aggregate(
                 states,
@@ -283,6 +307,9 @@ class PathModel(JudgingModel):
             if passed is not None:
                 passed.append(Passed(states, relations, features))
             states = self.next_states(features, states, scale, *layer.dense(kind))
+            if reached is not None:
+                reached = one_step_on(reached, weight, self.edges)
+                states = states * reached.unsqueeze(2)
         return states
 
     def _answers(self, states: Tensor, vectors: Tensor) -> Tensor:
@@ -354,7 +381,7 @@ class PathModel(JudgingModel):
         """Return how many questions fit the memory of one pass without gradients."""
         budget = GPU_BUDGET if self.device.type == "cuda" else CPU_BUDGET
         size = self.state_dtype(self.device).itemsize
-        nodes, _ = self._reach()
+        nodes, _ = self._reach(self.device)
         each = (PASS_NUMBERS * nodes + 4 * self._held(self.device)) * self.d * size
         return max(1, min(256, budget // each))
 
@@ -362,13 +389,21 @@ class PathModel(JudgingModel):
         """Return how many messages of a question are held at once: none by a fused kernel."""
         if is_fused(self.edges, self.d, device, self.state_dtype(device)):
             return 0
-        return sum(self._reach())
+        return sum(self._reach(device))
 
-    def _reach(self) -> tuple[int, int]:
-        """Return how many nodes and edges a layer of a question works on, at most."""
-        if not self.nodes:
-            return self.num_entities, len(self.edges)
-        return self.outgoing().most(self.nodes)
+    def _reach(self, device: torch.device) -> tuple[int, int]:
+        """Return how many nodes and edges a layer of a question works on, at most or about."""
+        if self.nodes:
+            return self.outgoing().most(self.nodes)
+        share = self._planned_share() if self.reached_only and device.type == "cpu" else 1.0
+        return math.ceil(share * self.num_entities), math.ceil(share * len(self.edges))
+
+    def _planned_share(self) -> float:
+        """Return the share of all states that a batch works on; found once per set of edges."""
+        if self._planned is None or self._planned[0] is not self.edges:
+            share = planned_share(self.edges, len(self.layers), self.answer.cpu())
+            self._planned = self.edges, share
+        return self._planned[1]
 
     def step_bytes(self, questions: int, device: torch.device) -> int:
         """Return about how many bytes a step with gradients takes beside the weights.
@@ -376,7 +411,7 @@ class PathModel(JudgingModel):
         Every layer keeps its state, four features, which message won, and what the norm and the
         short cut need; beside that there are the gradients of one layer and the answers.
         """
-        size, (nodes, _) = self.state_dtype(device).itemsize, self._reach()
+        size, (nodes, _) = self.state_dtype(device).itemsize, self._reach(device)
         layer = nodes * (5 * size + 10) + 4 * size * self._held(device)
         layer += 2 * (self.answer.itemsize + size) * 2 * self.num_relations
         once = nodes * 24 * (size + self.answer.itemsize) // 2

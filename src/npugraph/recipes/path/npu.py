@@ -64,6 +64,11 @@ class NPUPathSettings(PathSettings):
                 f"nodes={self.nodes}: the nPU objective needs the states of all nodes; set nodes=0 "
                 "or objective=softmax."
             )
+        if self.reached_only and self.objective == "npu":
+            raise SettingsError(
+                "reached_only=true: the nPU objective needs the states of all nodes; set "
+                "reached_only=false or objective=softmax."
+            )
 
 
 def build(settings: NPUPathSettings, train: KnowledgeGraph) -> PathTraining | MembersTraining:

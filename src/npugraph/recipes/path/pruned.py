@@ -39,9 +39,8 @@ class Outgoing:
     def __init__(self, edges: Edges) -> None:
         """Sort the edges by source."""
         self.edges = edges
-        self.order = torch.argsort(edges.source, stable=True)
-        self.count = edges.source.bincount(minlength=edges.num_entities)
-        self.begin = self.count.cumsum(0) - self.count
+        self.order, begin = edges.by_source
+        self.begin, self.count = begin[:-1], begin.diff()
 
     def reached(self, senders: Tensor, weight: Tensor) -> Reached:
         """Return what nodes [s] reach along edges with weights [E], themselves included."""

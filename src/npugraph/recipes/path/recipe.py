@@ -38,6 +38,11 @@ class PathSettings(TrainSettings):
     nodes: int = setting(
         0, "nodes that send messages per question and layer, the best ones; 0 means all", low=0
     )
+    reached_only: bool = setting(
+        False,
+        "keep the states of nodes that no path has reached at 0: much faster on sparse graphs on a "
+        "CPU",
+    )
     deterministic: bool = setting(True, "on a GPU, add up gradients in one order")
     compiled: bool = setting(False, "compile the dense part of a layer; for GPUs")
     epochs: int = setting(6, "epochs; each asks epoch_share of the questions", low=1)
@@ -56,6 +61,11 @@ class PathSettings(TrainSettings):
             raise SettingsError(
                 "cuda_graph=true: a step of path cannot be recorded, for its step size changes; "
                 "set cuda_graph=false."
+            )
+        if self.reached_only and self.nodes:
+            raise SettingsError(
+                f"nodes={self.nodes}: the best nodes are among those that a path has reached, so "
+                "set reached_only=false or nodes=0."
             )
 
 
@@ -97,6 +107,7 @@ def model_options(settings: PathSettings) -> dict[str, Any]:
         "compiled": settings.compiled,
         "deterministic": settings.deterministic,
         "nodes": settings.nodes,
+        "reached_only": settings.reached_only,
         "seed": settings.seed,
     }
 

@@ -1,0 +1,84 @@
+"""States for what a question has reached alone: where no path has led to, the state is 0.
+
+On a sparse graph most nodes are out of reach in most layers. On a CPU with numba only those within
+reach are worked on, as long as they are a small part of all (:mod:`npugraph.kernels.paths_cells`);
+otherwise all are, and the rest is set to 0 after every layer. Both give the same scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from npugraph.kernels import paths_cells
+from npugraph.kernels.paths import Edges, degrees
+from npugraph.kernels.paths_cells import Cells, Present
+from npugraph.recipes.path.layers import PathLayer, degree_scales, next_states
+from npugraph.seeds import generator
+
+# With more than this share of all states within reach, working on all of them is faster.
+MOST_REACHED = 0.35
+# Questions that tell how much is within reach, and how much more a batch may take.
+ASKED, MARGIN = 64, 1.25
+
+
+def starts(start: Tensor, entities: int) -> Tensor:
+    """Return what questions [B] have reached before the first layer: bool [E, B]."""
+    reached = torch.zeros(entities, len(start), dtype=torch.bool, device=start.device)
+    return reached.index_put(
+        (start, torch.arange(len(start), device=start.device)), reached.new_ones(())
+    )
+
+
+def one_step_on(reached: Tensor, weight: Tensor, edges: Edges) -> Tensor:
+    """Return what is reached [E, B] one step later, along edges that have a weight."""
+    there = weight > 0
+    came = reached[edges.source[there]].float()
+    arrived = torch.zeros_like(reached, dtype=came.dtype).index_add(0, edges.target[there], came)
+    return reached | (arrived > 0)
+
+
+def few_cells(
+    start: Tensor, vectors: Tensor, weight: Tensor, edges: Edges, layers: int
+) -> Cells | None:
+    """Return what questions [B] reach in so many layers; None: work on all states."""
+    if not paths_cells.usable(edges, weight, vectors):
+        return None
+    cells = paths_cells.reach(start, weight, edges, layers)
+    return cells if cells.share(edges.num_entities) <= MOST_REACHED else None
+
+
+def planned_share(edges: Edges, layers: int, like: Tensor) -> float:
+    """Return the share of all states that a batch works on, about: 1 where it works on all."""
+    weight = torch.ones(len(edges), device=like.device)
+    if len(edges) == 0 or not paths_cells.usable(edges, weight, like):
+        return 1.0
+    drawn = torch.randint(len(edges), (ASKED,), generator=generator(0, "reach"))
+    cells = paths_cells.reach(edges.source[drawn], weight, edges, layers)
+    share = MARGIN * cells.share(edges.num_entities)
+    return share if share <= MOST_REACHED else 1.0
+
+
+def states_of(
+    cells: Cells,
+    start: Tensor,
+    vectors: Tensor,
+    weight: Tensor,
+    edges: Edges,
+    layers: Sequence[PathLayer],
+) -> Tensor:
+    """Return the states [C, d] of cells after the last layer."""
+    present = Present.of(weight, edges)
+    scale = degree_scales(degrees(weight, edges).to(vectors.dtype))[cells.node]
+    states = vectors
+    for steps, layer in enumerate(layers, 1):
+        relations = layer.edge_vectors(vectors)
+        features = paths_cells.aggregate(states, relations, start, vectors, present, cells, steps)
+        states = pad(states, (0, 0, 0, len(features) - len(states))).unsqueeze(1)
+        dense = layer.dense(states.dtype)
+        states = next_states(features.unsqueeze(1), states, scale[: len(features)], *dense)
+        states = states.squeeze(1)
+    return states
