@@ -26,14 +26,14 @@ from npugraph.auditing.cost import IN_WORDS
 from npugraph.auditing.figures import summary
 from npugraph.auditing.folds import make_folds
 from npugraph.auditing.judgement import weigh
-from npugraph.auditing.presets import SEARCH, searches
+from npugraph.auditing.presets import SEARCH
 from npugraph.auditing.settings import ViewName
 from npugraph.auditing.statistics.evidence import TruthModel
 from npugraph.auditing.tables import CORRECTED, LISTED
 from npugraph.auditing.views import ViewInputs, suited_views
 from npugraph.calibration.class_priors import Interval
 from npugraph.errors import DataError, RunError, SettingsError
-from npugraph.graph import KnowledgeGraph, Vocabulary
+from npugraph.graph import KnowledgeGraph
 
 FACT = ("head", "relation", "tail")
 # A few moments; chance needs no training.
@@ -246,30 +246,6 @@ def test_what_means_nothing_is_refused_before_any_work(changes: dict[str, Any], 
     assert what in str(caught.value)
 
 
-def test_settings_suit_the_size_and_changes_win() -> None:
-    graph = sample()
-    small = suited_settings(graph, AuditSettings(device="cpu"))
-    assert (small.epochs, small.d, small.negatives) == (40, 128, 0)
-    assert suited_settings(graph, AuditSettings(device="cpu"), {"epochs": "7"}).epochs == 7
-    with pytest.raises(SettingsError, match="epoch"):
-        suited_settings(graph, AuditSettings(), {"epoch": 3})
-
-
-def test_a_large_graph_gets_cheap_steps() -> None:
-    names = Vocabulary.of([f"e{i}" for i in range(5000)]), Vocabulary.of(["r"])
-    few, many, most = (
-        suited_settings(
-            KnowledgeGraph(*names, torch.zeros(1, 3, dtype=torch.int64).expand(facts, 3)),
-            AuditSettings(device="cpu"),
-        )
-        for facts in (400_000, 400_001, 4_000_001)
-    )
-    assert (few.negatives, few.patience) == (1024, 2)
-    for large, epochs in ((many, 6), (most, 3)):
-        assert (large.negatives, large.patience, large.share) == (256, 1, large.batch_size)
-        assert large.epochs == epochs
-
-
 def test_a_plan_counts_the_trainings() -> None:
     graph, settings = sample(), AuditSettings(device="cpu")
     training = suited_settings(graph, settings)
@@ -295,14 +271,6 @@ def test_a_plan_names_the_views_in_plain_words() -> None:
     words = "entity vectors (embedding), counts of roles (roles) and names (names); 5 trainings"
     assert words in cost.sentence()
     assert set(IN_WORDS) == set(get_args(ViewName))
-
-
-def test_what_is_given_is_not_searched_for() -> None:
-    graph, settings = sample(), AuditSettings(device="cpu")
-    assert searches(graph, settings)
-    assert not searches(graph, settings, {"n3": "0.1"})
-    assert not searches(graph, dataclasses.replace(settings, search=False))
-    assert not searches(graph, dataclasses.replace(settings, recipe="distmult"))
 
 
 def test_validation_chooses_among_a_few_settings() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from npugraph.auditing.features import CHUNK
-from npugraph.auditing.presets import SEARCH, path_settings
+from npugraph.auditing.presets import SEARCH, path_settings, reached_share
 from npugraph.auditing.settings import AuditSettings, ViewName
 from npugraph.auditing.views import suited_views
 from npugraph.auditing.views.embedding import EmbeddingView
@@ -199,14 +199,19 @@ def _path_cost(
     facts: int,
     trained: bool,
 ) -> _PathCost:
-    """Return what two trainings on halves and judging take: every question looks at all edges."""
+    """Return what two trainings on halves and judging take.
+
+    Every question looks at all edges, or at those within reach.
+    """
     own = path_settings(graph, settings, training)[1]
-    per_question = 2 * facts * own.d * own.layers * MESSAGE
+    share = reached_share(graph, own.layers, own.d) if own.reached_only else 1.0
+    per_question = 2 * share * facts * own.d * own.layers * MESSAGE
     asked = 2.0 * _judged(facts, settings)
     if trained:
         asked += 3 * facts * own.epochs * own.epoch_share
     on_cpu = choose_device(settings.device).type == "cpu"
-    step = 30 * graph.num_entities * own.batch_size * own.d * own.layers if on_cpu else 0
+    step = int(30 * share * graph.num_entities * own.batch_size * own.d * own.layers)
+    step *= on_cpu
     weights = 8 * graph.num_relations * own.d**2 * own.layers
     memory = _resident() + OPTIMISER_BYTES + step + FACT_BYTES * facts
     return _PathCost(asked * per_question, memory, 4 * weights + 5 * graph.to_table().nbytes)

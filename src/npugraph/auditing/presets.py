@@ -9,7 +9,9 @@ import torch
 
 from npugraph.auditing.settings import AuditSettings, has_paths
 from npugraph.graph import KnowledgeGraph
+from npugraph.kernels.paths import Edges
 from npugraph.recipes import get_recipe
+from npugraph.recipes.path.reached import planned_share
 from npugraph.recipes.path.recipe import PathSettings
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.loop import choose_device
@@ -57,6 +59,17 @@ PATH_ON_GPU: dict[str, Any] = {
     "epochs": 3,
     "precision": "bf16",
 }
+# On a CPU, for graphs beyond the defaults' size of which questions reach little in so many layers.
+PATH_WITHIN_REACH: dict[str, Any] = {
+    "reached_only": True,
+    "answers": 1,
+    "batch_size": 64,
+    "learning_rate": 3e-3,
+    "edge_dropout": 0.1,
+    "epoch_share": 0.25,
+    "epochs": 3,
+}
+SMALL = 20_000
 # With more entities than this, by device, each fact is compared with a sample of them. On a CPU a
 # step of a large graph must be cheap; its sample is seen by many facts instead.
 ALL_ENTITIES = {"cuda": 20_000, "cpu": 4000}
@@ -74,18 +87,29 @@ def path_settings(
     """Return the recipe of the view ``path`` and its settings: the audit's own where it has paths.
 
     Otherwise it is the recipe ``path``: with its defaults, which are for small graphs on a CPU, or
-    with settings for large ones on a GPU.
+    with settings for large ones on a GPU, or for large sparse ones on a CPU.
     """
     if isinstance(training, PathSettings):
         return settings.recipe, training
     values: dict[str, Any] = {"device": settings.device, "valid_facts": VALID_FACTS}
+    return "path", make_settings(PathSettings, values | _suited_path(graph, settings))
+
+
+def _suited_path(graph: KnowledgeGraph, settings: AuditSettings) -> dict[str, Any]:
+    """Return settings of path for a large graph; docs/paths.md says how they came about."""
     if choose_device(settings.device).type == "cuda":
-        values |= _large_path(graph)
-    return "path", make_settings(PathSettings, values)
+        return _path_on_gpu(graph)
+    few = len(graph) > SMALL and reached_share(graph, PathSettings.layers, PathSettings.d) < 1
+    return PATH_WITHIN_REACH if few else {}
 
 
-def _large_path(graph: KnowledgeGraph) -> dict[str, Any]:
-    """Return settings of path for a GPU; see docs/paths.md for how they came about."""
+def reached_share(graph: KnowledgeGraph, layers: int, d: int) -> float:
+    """Return the share of all states that a batch works on with reached_only, on a CPU."""
+    edges = Edges.of(graph.facts, graph.num_entities, graph.num_relations)
+    return planned_share(edges, layers, d)
+
+
+def _path_on_gpu(graph: KnowledgeGraph) -> dict[str, Any]:
     pair = graph.facts[:, [0, 2]].sort(1).values
     _, of_fact, count = torch.unique(pair, dim=0, return_inverse=True, return_counts=True)
     linked = float((count[of_fact] > 1).float().mean())
@@ -109,8 +133,8 @@ def suited_settings(
     device = choose_device(settings.device).type
     if settings.recipe == PRESET:
         values |= _preset(graph, device)
-    elif has_paths(settings.recipe) and device == "cuda":
-        values |= _large_path(graph)
+    elif has_paths(settings.recipe):
+        values |= _suited_path(graph, settings)
     values |= dict(changes or {})
     return make_settings(get_recipe(settings.recipe).settings, values)
 

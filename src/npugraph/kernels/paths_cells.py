@@ -53,10 +53,10 @@ class Cells:
         return sum(self.totals[1:]) / (layers * questions * entities)
 
 
-def usable(edges: Edges, weight: Tensor, *tensors: Tensor) -> bool:
-    """Tell whether the loops can work on these edges and tensors."""
-    work = edges.num_entities * tensors[0].numel()
-    return not weight.requires_grad and dispatch.on_cpu(work, *tensors)
+def usable(edges: Edges, questions: int, width: int) -> bool:
+    """Tell whether the loops can and should work on so many questions with so long states."""
+    work = (edges.num_entities + len(edges)) * questions * width
+    return dispatch.on_cpu(work, torch.empty(0, device=edges.device))
 
 
 def reach(start: Tensor, weight: Tensor, edges: Edges, steps: int) -> Cells:

@@ -15,13 +15,14 @@ from torch.nn.functional import embedding, softplus
 from npugraph.encoders import Encoder
 from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
+from npugraph.kernels.paths_cells import reach
 from npugraph.model import FoundPath, Named
 from npugraph.recipes.path.judged import Judged
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
-from npugraph.recipes.path.reached import few_cells, one_step_on, planned_share, starts, states_of
+from npugraph.recipes.path.reached import one_step_on, planned_share, starts, states_of
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
 from npugraph.triples import Triple
@@ -235,10 +236,10 @@ class PathModel(JudgingModel):
     def _within_reach(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
         """Return the scores [B, E] where what is not reached has a state of 0, and one score."""
         nothing = self._answers(vectors.new_zeros(1, *vectors.shape), vectors)
-        cells = few_cells(start, vectors, weight, self.edges, len(self.layers))
-        if cells is None:
+        if self._planned_share() == 1 or weight.requires_grad:
             states = self._states(start, vectors, weight)
             return self._answers(states, vectors).where((states != 0).any(2).t(), nothing)
+        cells = reach(start, weight, self.edges, len(self.layers))
         states = states_of(cells, start, vectors, weight, self.edges, self._path_layers())
         found = self._answers(states.unsqueeze(0), vectors[cells.question]).squeeze(1)
         every = nothing.expand(-1, self.num_entities)
@@ -401,7 +402,7 @@ class PathModel(JudgingModel):
     def _planned_share(self) -> float:
         """Return the share of all states that a batch works on; found once per set of edges."""
         if self._planned is None or self._planned[0] is not self.edges:
-            share = planned_share(self.edges, len(self.layers), self.answer.cpu())
+            share = planned_share(self.edges, len(self.layers), self.d)
             self._planned = self.edges, share
         return self._planned[1]
 

@@ -41,25 +41,23 @@ def one_step_on(reached: Tensor, weight: Tensor, edges: Edges) -> Tensor:
     return reached | (arrived > 0)
 
 
-def few_cells(
-    start: Tensor, vectors: Tensor, weight: Tensor, edges: Edges, layers: int
-) -> Cells | None:
-    """Return what questions [B] reach in so many layers; None: work on all states."""
-    if not paths_cells.usable(edges, weight, vectors):
-        return None
-    cells = paths_cells.reach(start, weight, edges, layers)
-    return cells if cells.share(edges.num_entities) <= MOST_REACHED else None
+def planned_share(edges: Edges, layers: int, d: int) -> float:
+    """Return about which share of all states is worked on: 1 where it is all of them.
 
+    It is found by some questions, once for a graph, so that the way that scores are found does not
+    depend on what is asked beside.
 
-def planned_share(edges: Edges, layers: int, like: Tensor) -> float:
-    """Return the share of all states that a batch works on, about: 1 where it works on all."""
-    weight = torch.ones(len(edges), device=like.device)
-    if len(edges) == 0 or not paths_cells.usable(edges, weight, like):
+    Args:
+        edges: the edges, all of them there.
+        layers: the longest path.
+        d: numbers per state.
+    """
+    if len(edges) == 0 or not paths_cells.usable(edges, ASKED, d):
         return 1.0
     drawn = torch.randint(len(edges), (ASKED,), generator=generator(0, "reach"))
-    cells = paths_cells.reach(edges.source[drawn], weight, edges, layers)
-    share = MARGIN * cells.share(edges.num_entities)
-    return share if share <= MOST_REACHED else 1.0
+    cells = paths_cells.reach(edges.source[drawn], torch.ones(len(edges)), edges, layers)
+    share = cells.share(edges.num_entities)
+    return MARGIN * share if share <= MOST_REACHED else 1.0
 
 
 def states_of(
