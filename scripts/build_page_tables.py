@@ -54,7 +54,7 @@ def of(name: str, module: Any, results: str = "", tables: tuple[Table, ...] = ()
 
 PAGES = (
     of("audit_figures", audit_tables, "audit"),
-    of("paths", paths_tables),
+    of("paths_figures", paths_tables, "paths"),
     of("audit_figures", answers_tables, "answers"),
     of("audit_figures", promises_tables, "promises"),
     of("audit_figures", promises_tables, "promises_before", promises_tables.BEFORE),

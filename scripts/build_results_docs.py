@@ -82,7 +82,7 @@ PATHS = """\
 
 Perturbed filter, random noise, as above; the paper's figure is that of its nPUGraph. These are no
 cells of a plan: `benchmarks/results/paths.jsonl` has commands, seeds and settings, and
-[recipes of paths](paths.md) both filters, other rates, graphs as published, and how settings came
+[figures of paths](paths_figures.md) both filters, other rates, graphs as published, and how settings came
 about."""
 PATH_RECIPES = ("path", "npugraph-path", "npugraph-plus", "npugraph-plus, 3 members")
 RATES = """\

@@ -1,4 +1,4 @@
-"""The tables of docs/paths.md from the lines of results/paths.jsonl.
+"""The tables of docs/paths_figures.md from the lines of results/paths.jsonl.
 
 Seeds from 10 on were looked at while settings were chosen and are in no table.
 """

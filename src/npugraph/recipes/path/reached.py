@@ -21,8 +21,8 @@ from npugraph.seeds import generator
 
 # With more than this share of all states within reach, working on all of them is faster.
 MOST_REACHED = 0.35
-# Questions that tell how much is within reach, and how much more a batch may take.
-ASKED, MARGIN = 64, 1.25
+# Questions that tell how much is within reach, and how much more a batch takes than its states.
+ASKED, MARGIN = 64, 1.75
 
 
 def starts(start: Tensor, entities: int) -> Tensor:
