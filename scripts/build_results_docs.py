@@ -82,8 +82,8 @@ PATHS = """\
 
 Perturbed filter, random noise, as above; the paper's figure is that of its nPUGraph. These are no
 cells of a plan: `benchmarks/results/paths.jsonl` has commands, seeds and settings, and
-[figures of paths](paths_figures.md) both filters, other rates, graphs as published, and how settings came
-about."""
+[the figures of paths](paths_figures.md) both filters, other rates, graphs as published, and how
+settings came about."""
 PATH_RECIPES = ("path", "npugraph-path", "npugraph-plus", "npugraph-plus, 3 members")
 RATES = """\
 ## By rate: MRR on {graph}

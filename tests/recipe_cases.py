@@ -89,6 +89,7 @@ CASES = {
     "complex-n3, drawn": RecipeCase("complex-n3", {**FAST, "negatives": 16, "share": 8}),
     "path": RecipeCase("path", PATHS),
     "path, pairs hidden": RecipeCase("path", {**PATHS, "hide_pair_share": 0.5, "answers": 1}),
+    "path, reached": RecipeCase("path", {**PATHS, "reached_only": True}),
     "path, members": RecipeCase("path", {**PATHS, "members": 2}),
     "npugraph-plus": RecipeCase("npugraph-plus", PLUS),
     "npugraph-plus, members": RecipeCase("npugraph-plus", {**PLUS, "members": 2}),

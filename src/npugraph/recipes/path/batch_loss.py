@@ -96,8 +96,11 @@ class PathTraining(Training):
         super().__init__(system, system.stored.facts())
         if system.nodes:
             self.memory_settings = (*self.memory_settings, "nodes")
-        else:
-            self.memory_way_out = ", or set nodes=1000: only the best nodes of a layer pass on"
+        elif not system.reached_only:
+            self.memory_way_out = (
+                ", or set nodes=1000: only the best nodes of a layer pass on; on a CPU and a sparse "
+                "graph set reached_only=true"
+            )
         self.answers = answers
         self.hide_pair_share = hide_pair_share
         self.edge_dropout = edge_dropout
