@@ -37,8 +37,10 @@ def read(path: Path) -> list[Line]:
 def system_of(line: Line) -> str:
     """Name what a line is about: a recipe, or one part of it; lines of path did not say so."""
     recipe, part = line.get("recipe", "path"), line.get("part", "whole")
-    members = line.get("settings", {}).get("members", 1)
+    settings = line.get("settings", {})
+    members = settings.get("members", 1)
     named = recipe if members == 1 else f"{recipe}, {members} members"
+    named += ", within reach" if settings.get("reached_only") else ""
     if part != "whole":
         named += f": {part}" if part == MORE else f": {part} alone"
     return RANKED.get(line["kind"]) or named

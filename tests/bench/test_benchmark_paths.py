@@ -69,6 +69,12 @@ def test_validation_facts_as_evidence_are_a_line_of_their_own(tmp_path: Path) ->
     assert found[0]["linked_share"] == found[1]["linked_share"]
 
 
+def test_paths_within_reach_are_a_system_of_their_own(tmp_path: Path) -> None:
+    found = lines(tmp_path, "--no-detection", "--set", "reached_only=true")
+    named = [paths_tables.system_of(line) for line in found if line["kind"] == "ranking"]
+    assert named == ["path, within reach"]
+
+
 def test_npugraph_plus_has_the_settings_of_its_parts() -> None:
     def asked(graph: str) -> PathSettings:
         words = [graph, "--recipe", "npugraph-plus"]

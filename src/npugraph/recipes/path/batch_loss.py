@@ -98,8 +98,8 @@ class PathTraining(Training):
             self.memory_settings = (*self.memory_settings, "nodes")
         elif not system.reached_only:
             self.memory_way_out = (
-                ", or set nodes=1000: only the best nodes of a layer pass on; on a CPU and a sparse "
-                "graph set reached_only=true"
+                ", or set nodes=1000: only the best nodes of a layer pass on; for a sparse graph "
+                "on a CPU set reached_only=true"
             )
         self.answers = answers
         self.hide_pair_share = hide_pair_share
