@@ -88,7 +88,7 @@ def test_features_and_gradients_equal_the_reference(
         )[wanted]
 
     def ours(states: Tensor, relations: Tensor, query: Tensor) -> Tensor:
-        present = Present.of(inputs.weight.to(dtype), inputs.edges)
+        present = Present.of(inputs.weight, inputs.edges, dtype)
         given = (x.to(dtype) for x in (states, relations, query))
         states, relations, query = given
         return paths_cells.aggregate(
@@ -115,7 +115,7 @@ def test_results_do_not_depend_on_threads() -> None:
         cells = reach(inputs, 3)
         states = inputs.states[cells.node, cells.question][: cells.totals[2]].requires_grad_()
         relations, query = inputs.relations.clone().requires_grad_(), inputs.query.clone()
-        present = Present.of(inputs.weight, inputs.edges)
+        present = Present.of(inputs.weight, inputs.edges, torch.float32)
         out = paths_cells.aggregate(states, relations, inputs.start, query, present, cells, 3)
         slopes = torch.autograd.grad(out.square().sum(), [states, relations])
         found.append((cells.node, cells.question, out, *slopes))
@@ -125,5 +125,6 @@ def test_results_do_not_depend_on_threads() -> None:
 
 def test_the_loops_are_for_graphs_that_are_worth_it() -> None:
     inputs = make(some_facts(2000, 500, 4), 500, 4, 1, 8)
-    assert paths_cells.usable(inputs.edges, 64, 8)
-    assert not paths_cells.usable(inputs.edges, 1, 8)
+    assert paths_cells.usable(inputs.edges, 64, 8, torch.float32)
+    assert not paths_cells.usable(inputs.edges, 64, 8, torch.bfloat16)
+    assert not paths_cells.usable(inputs.edges, 1, 8, torch.float32)

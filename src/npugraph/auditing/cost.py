@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from npugraph.auditing.features import CHUNK
-from npugraph.auditing.presets import SEARCH, path_settings, reached_share
+from npugraph.auditing.presets import SEARCH, path_settings, share_within_reach
 from npugraph.auditing.settings import AuditSettings, ViewName
 from npugraph.auditing.views import suited_views
 from npugraph.auditing.views.embedding import EmbeddingView
@@ -23,6 +23,7 @@ from npugraph.auditing.views.path import PathView
 from npugraph.auditing.views.roles import RolesView
 from npugraph.graph import KnowledgeGraph
 from npugraph.names import counted
+from npugraph.recipes.path.model import MARGIN
 from npugraph.rules.mining import MAX_PATHS
 from npugraph.settings import TrainSettings
 from npugraph.training.loop import choose_device
@@ -42,6 +43,8 @@ IN_WORDS: dict[ViewName, str] = {
 }
 # Multiply-adds that take as long as one number of one message along an edge.
 MESSAGE = 40
+# And as long as what is done with the score of one entity; the bytes of that in a step.
+SCORING, SCORE_BYTES = 300, 32
 # Features per view, and seconds per fact of those without a training, on one core.
 COLUMNS: dict[ViewName, int] = {
     "embedding": len(EmbeddingView.columns),
@@ -204,14 +207,16 @@ def _path_cost(
     Every question looks at all edges, or at those within reach.
     """
     own = path_settings(graph, settings, training)[1]
-    share = reached_share(graph, own.layers, own.d) if own.reached_only else 1.0
+    few = share_within_reach(graph, own) if own.reached_only else None
+    share = 1.0 if few is None else few
     per_question = 2 * share * facts * own.d * own.layers * MESSAGE
+    per_question += SCORING * graph.num_entities
     asked = 2.0 * _judged(facts, settings)
     if trained:
         asked += 3 * facts * own.epochs * own.epoch_share
     on_cpu = choose_device(settings.device).type == "cpu"
-    step = int(30 * share * graph.num_entities * own.batch_size * own.d * own.layers)
-    step *= on_cpu
+    held = 30 * min(1.0, MARGIN * share) * own.d * own.layers + SCORE_BYTES
+    step = int(held * graph.num_entities * own.batch_size) if on_cpu else 0
     weights = 8 * graph.num_relations * own.d**2 * own.layers
     memory = _resident() + OPTIMISER_BYTES + step + FACT_BYTES * facts
     return _PathCost(asked * per_question, memory, 4 * weights + 5 * graph.to_table().nbytes)

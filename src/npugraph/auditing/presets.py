@@ -11,7 +11,7 @@ from npugraph.auditing.settings import AuditSettings, has_paths
 from npugraph.graph import KnowledgeGraph
 from npugraph.kernels.paths import Edges
 from npugraph.recipes import get_recipe
-from npugraph.recipes.path.reached import planned_share
+from npugraph.recipes.path.reached import reached_share
 from npugraph.recipes.path.recipe import PathSettings
 from npugraph.settings import TrainSettings, make_settings
 from npugraph.training.loop import choose_device
@@ -92,21 +92,26 @@ def path_settings(
     if isinstance(training, PathSettings):
         return settings.recipe, training
     values: dict[str, Any] = {"device": settings.device, "valid_facts": VALID_FACTS}
-    return "path", make_settings(PathSettings, values | _suited_path(graph, settings))
+    return "path", make_settings(PathSettings, values | _suited_path(graph, PathSettings(**values)))
 
 
-def _suited_path(graph: KnowledgeGraph, settings: AuditSettings) -> dict[str, Any]:
-    """Return settings of path for a large graph; docs/paths.md says how they came about."""
-    if choose_device(settings.device).type == "cuda":
+def _suited_path(graph: KnowledgeGraph, given: PathSettings) -> dict[str, Any]:
+    """Return settings of path for a large graph, beside those that are given.
+
+    See docs/paths_figures.md for how they came about.
+    """
+    if choose_device(given.device).type == "cuda":
         return _path_on_gpu(graph)
-    few = len(graph) > SMALL and reached_share(graph, PathSettings.layers, PathSettings.d) < 1
-    return PATH_WITHIN_REACH if few else {}
+    every = given.nodes or getattr(given, "objective", "softmax") != "softmax"
+    if every or len(graph) <= SMALL or share_within_reach(graph, given) is None:
+        return {}
+    return PATH_WITHIN_REACH
 
 
-def reached_share(graph: KnowledgeGraph, layers: int, d: int) -> float:
-    """Return the share of all states that a batch works on with reached_only, on a CPU."""
+def share_within_reach(graph: KnowledgeGraph, training: PathSettings) -> float | None:
+    """Return the share of all states that is worked on within reach, on a CPU; None: all are."""
     edges = Edges.of(graph.facts, graph.num_entities, graph.num_relations)
-    return planned_share(edges, layers, d)
+    return reached_share(edges, training.layers, training.d, torch.float32)
 
 
 def _path_on_gpu(graph: KnowledgeGraph) -> dict[str, Any]:
@@ -134,7 +139,9 @@ def suited_settings(
     if settings.recipe == PRESET:
         values |= _preset(graph, device)
     elif has_paths(settings.recipe):
-        values |= _suited_path(graph, settings)
+        given = make_settings(get_recipe(settings.recipe).settings, values | dict(changes or {}))
+        assert isinstance(given, PathSettings)
+        values |= _suited_path(graph, given)
     values |= dict(changes or {})
     return make_settings(get_recipe(settings.recipe).settings, values)
 

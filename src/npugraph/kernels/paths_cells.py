@@ -53,10 +53,10 @@ class Cells:
         return sum(self.totals[1:]) / (layers * questions * entities)
 
 
-def usable(edges: Edges, questions: int, width: int) -> bool:
+def usable(edges: Edges, questions: int, width: int, dtype: torch.dtype) -> bool:
     """Tell whether the loops can and should work on so many questions with so long states."""
     work = (edges.num_entities + len(edges)) * questions * width
-    return dispatch.on_cpu(work, torch.empty(0, device=edges.device))
+    return dispatch.on_cpu(work, torch.empty(0, dtype=dtype, device=edges.device))
 
 
 def reach(start: Tensor, weight: Tensor, edges: Edges, steps: int) -> Cells:
@@ -66,7 +66,7 @@ def reach(start: Tensor, weight: Tensor, edges: Edges, steps: int) -> Cells:
     found = torch.empty(count, edges.num_entities, dtype=torch.int32)
     within = torch.empty(steps + 1, count, dtype=torch.int64)
     there = (weight > 0)[order]
-    given = start, begin, edges.target[order], there, found, within
+    given = start.contiguous(), begin, edges.target[order], there, found, within
     cpu.spread(_compiled(loops.reach), count, 1, *given)
     fresh = within.diff(dim=0, prepend=within.new_zeros(1, count))
     place = (fresh.flatten().cumsum(0) - fresh.flatten()).view_as(fresh)
@@ -95,9 +95,9 @@ class Present:
     weight: Tensor
 
     @classmethod
-    def of(cls, weight: Tensor, edges: Edges) -> Present:
-        """Leave out edges of weight 0."""
-        kept = weight > 0
+    def of(cls, weight: Tensor, edges: Edges, dtype: torch.dtype) -> Present:
+        """Leave out edges of weight 0; numbers are those of states of this type."""
+        kept, weight = weight > 0, weight.detach().to(dtype)
         count = edges.target[kept].bincount(minlength=edges.num_entities)
         begin = torch.cat([count.new_zeros(1), count.cumsum(0)])
         inverse = degrees(weight, edges).reciprocal()
@@ -125,7 +125,8 @@ def aggregate(
         steps: features are of the cells within so many steps.
     """
     given = states.contiguous(), relations.contiguous(), query.contiguous()
-    out: Tensor = _Aggregate.apply(*given, start, present, cells, steps)  # type: ignore[no-untyped-call]
+    options = start.contiguous(), present, cells, steps
+    out: Tensor = _Aggregate.apply(*given, *options)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -144,7 +145,7 @@ class _Aggregate(torch.autograd.Function):
         count, width = cells.totals[steps], states.shape[1]
         out = states.new_empty(count, 4, width)
         winners = states.new_empty(2, count, width)
-        given = states, relations, query, start, *_columns(present, states), *_of(cells)
+        given = states, relations, query, start, *_columns(present), *_of(cells)
         cpu.spread(_compiled(loops.forward), len(start), 1, steps, *given, out, winners)
         ctx.save_for_backward(states, relations, query, start, out, winners)
         ctx.options = present, cells, steps
@@ -155,15 +156,15 @@ class _Aggregate(torch.autograd.Function):
         states, relations, query, start, out, winners = ctx.saved_tensors
         present, cells, steps = ctx.options
         found = [torch.zeros_like(x) for x in (states, relations, query)]
-        given = states, relations, query, start, *_columns(present, states), *_of(cells)
+        given = states, relations, query, start, *_columns(present), *_of(cells)
         made = out, winners, slopes[0].contiguous()
         cpu.spread(_compiled(loops.backward), len(start), 1, steps, *given, *made, *found)
         return *found, None, None, None, None
 
 
-def _columns(present: Present, like: Tensor) -> tuple[Tensor, ...]:
+def _columns(present: Present) -> tuple[Tensor, ...]:
     numbers = present.begin, present.source, present.relation
-    return present.inverse.to(like), *numbers, present.weight.to(like)
+    return present.inverse, *numbers, present.weight
 
 
 def _of(cells: Cells) -> tuple[Tensor, ...]:

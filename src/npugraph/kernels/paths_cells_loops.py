@@ -96,7 +96,7 @@ def forward(
     sums = np.empty(6 * d, states.dtype)
     cell = np.full(len(inverse), -1, np.int64)
     for q in range(first, last):
-        _enter(q, steps, node, place, within, cell)
+        _mark(q, steps, node, place, within, True, cell)
         for step in range(steps + 1):
             c0 = place[step, q]
             for c in range(c0, c0 + _fresh(step, q, within)):
@@ -112,7 +112,7 @@ def forward(
                 for j in range(d):
                     winners[0, c, j] = sums[4 * d + j]
                     winners[1, c, j] = sums[5 * d + j]
-        _leave(q, steps, node, place, within, cell)
+        _mark(q, steps, node, place, within, False, cell)
 
 
 def _fresh(step: int, q: int, within: Any) -> Any:
@@ -120,20 +120,15 @@ def _fresh(step: int, q: int, within: Any) -> Any:
     return within[step, q] - (within[step - 1, q] if step > 0 else 0)
 
 
-def _enter(q: int, steps: int, node: Any, place: Any, within: Any, cell: Any) -> None:
-    """Let ``cell`` say which cell of a question a node is, of those that had a state before."""
+def _mark(q: int, steps: int, node: Any, place: Any, within: Any, on: bool, cell: Any) -> None:
+    """Let ``cell`` say, or no longer, which cell of a question a node is.
+
+    Cells that are reached in fewer than ``steps`` steps are meant: they had a state before.
+    """
     for step in range(steps):
         c0 = place[step, q]
         for c in range(c0, c0 + _fresh(step, q, within)):
-            cell[node[c]] = c
-
-
-def _leave(q: int, steps: int, node: Any, place: Any, within: Any, cell: Any) -> None:
-    """Undo that."""
-    for step in range(steps):
-        c0 = place[step, q]
-        for c in range(c0, c0 + _fresh(step, q, within)):
-            cell[node[c]] = -1
+            cell[node[c]] = c if on else -1
 
 
 def _begin(at_start: bool, q: int, query: Any, sums: Any) -> None:
@@ -220,7 +215,7 @@ def backward(
     terms = np.empty(6 * d, states.dtype)
     cell = np.full(len(inverse), -1, np.int64)
     for q in range(first, last):
-        _enter(q, steps, node, place, within, cell)
+        _mark(q, steps, node, place, within, True, cell)
         for step in range(steps + 1):
             c0 = place[step, q]
             for c in range(c0, c0 + _fresh(step, q, within)):
@@ -233,7 +228,7 @@ def backward(
                     if p >= 0:
                         t, w, n = relation[e], weight[e], e - begin[v]
                         _pass_on(states, relations, p, t, q, w, n, terms, to_states, to_relations)
-        _leave(q, steps, node, place, within, cell)
+        _mark(q, steps, node, place, within, False, cell)
 
 
 def _level(slope: Any, out: Any, winners: Any, c: int, share: Any, terms: Any) -> None:
@@ -290,4 +285,4 @@ def _pass_on(
 
 
 # What the others call, those that are called first.
-PARTS = _fresh, _enter, _leave, _begin, _take, _take_nothing, _write, _level, _to_boundary, _pass_on
+PARTS = _fresh, _mark, _begin, _take, _take_nothing, _write, _level, _to_boundary, _pass_on

@@ -96,7 +96,11 @@ class PathTraining(Training):
         super().__init__(system, system.stored.facts())
         if system.nodes:
             self.memory_settings = (*self.memory_settings, "nodes")
-        elif not system.reached_only:
+        elif system.reached_only:
+            self.memory_way_out = (
+                ", or set reached_only=false and nodes=1000: only the best nodes of a layer pass on"
+            )
+        else:
             self.memory_way_out = (
                 ", or set nodes=1000: only the best nodes of a layer pass on; for a sparse graph "
                 "on a CPU set reached_only=true"

@@ -81,14 +81,17 @@ def perceptron(
     query_part: Tensor,
     hidden_bias: Tensor,
     answer: Tensor,
+    question: Tensor | None = None,
 ) -> Tensor:
     """Score the states [E, B, d] of questions with vectors [B, d]: [B, E].
 
     The first layer is split, ``state_part @ x + query_part @ q``, so that the query's part is
-    computed once.
+    computed once. With ``question`` [C] the states [1, C, d] are of these questions: [C, 1].
     """
     kind = states.dtype
     asked = linear(vectors, query_part, hidden_bias).to(kind)
+    if question is not None:
+        asked = asked[question]
     hidden = torch.relu(linear(states, state_part.to(kind)) + asked)
     # In full precision, or answers tie; without a bias, which the softmax would not feel.
     return linear(hidden.to(vectors.dtype), answer).squeeze(-1).t()

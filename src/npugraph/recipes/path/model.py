@@ -22,7 +22,7 @@ from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
-from npugraph.recipes.path.reached import one_step_on, planned_share, starts, states_of
+from npugraph.recipes.path.reached import Reach, reached_share, states_of
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
 from npugraph.seeds import generator
 from npugraph.triples import Triple
@@ -33,6 +33,8 @@ GPU_BUDGET = 4 * 2**30
 # Numbers per entity, question and coordinate that a pass without gradients holds at once: the
 # state, its four features, their three sums, what is made of them.
 PASS_NUMBERS = 14
+# How much more is held of what is reached than of as large a share of all states.
+MARGIN = 1.75
 # The score of an entity that is no candidate; its exponential is 0, and so is its gradient.
 NOT_THERE = -1e30
 
@@ -120,7 +122,7 @@ class PathModel(JudgingModel):
         self.known = KnownAnswers(facts, num_entities, num_relations)
         self.edges = Edges.of(self.stored.facts(), num_entities, num_relations)
         self._outgoing: Outgoing | None = None
-        self._planned: tuple[Edges, float] | None = None
+        self._share_of: tuple[Edges, float | None] | None = None
         self.register_buffer(
             "pairs", torch.unique(self.pair_of(self.stored.facts())), persistent=False
         )
@@ -236,12 +238,12 @@ class PathModel(JudgingModel):
     def _within_reach(self, start: Tensor, vectors: Tensor, weight: Tensor) -> Tensor:
         """Return the scores [B, E] where what is not reached has a state of 0, and one score."""
         nothing = self._answers(vectors.new_zeros(1, *vectors.shape), vectors)
-        if self._planned_share() == 1 or weight.requires_grad:
+        if self._reached_share() is None or weight.requires_grad:
             states = self._states(start, vectors, weight)
             return self._answers(states, vectors).where((states != 0).any(2).t(), nothing)
         cells = reach(start, weight, self.edges, len(self.layers))
         states = states_of(cells, start, vectors, weight, self.edges, self._path_layers())
-        found = self._answers(states.unsqueeze(0), vectors[cells.question]).squeeze(1)
+        found = self._answers(states.unsqueeze(0), vectors, cells.question).squeeze(1)
         every = nothing.expand(-1, self.num_entities)
         return every.index_put((cells.question, cells.node), found)
 
@@ -292,7 +294,7 @@ class PathModel(JudgingModel):
         first = vectors.to(kind)
         place = (start, torch.arange(count, device=start.device))
         states = first.new_zeros(self.num_entities, count, self.d).index_put(place, first)
-        reached = starts(start, self.num_entities) if self.reached_only else None
+        within = Reach(start, weight, self.edges) if self.reached_only else None
         for number, layer in enumerate(self._path_layers()):
             relations = layer.edge_vectors(vectors).to(kind)
             features = aggregate(
@@ -308,15 +310,14 @@ class PathModel(JudgingModel):
             if passed is not None:
                 passed.append(Passed(states, relations, features))
             states = self.next_states(features, states, scale, *layer.dense(kind))
-            if reached is not None:
-                reached = one_step_on(reached, weight, self.edges)
-                states = states * reached.unsqueeze(2)
+            if within is not None:
+                states = states * within.step().unsqueeze(2)
         return states
 
-    def _answers(self, states: Tensor, vectors: Tensor) -> Tensor:
-        """Return the perceptron's scores [B, E]."""
+    def _answers(self, states: Tensor, vectors: Tensor, question: Tensor | None = None) -> Tensor:
+        """Return the perceptron's scores [B, E], or those [C, 1] of states of these questions."""
         weights = (self.state_part, self.query_part, self.hidden_bias, self.answer)
-        return perceptron(states, vectors, *weights)
+        return perceptron(states, vectors, *weights, question)
 
     def pair_of(self, facts: Tensor) -> Tensor:
         """Return a number for the two ends of each fact [n, 3], whichever comes first: [n]."""
@@ -384,27 +385,32 @@ class PathModel(JudgingModel):
         size = self.state_dtype(self.device).itemsize
         nodes, _ = self._reach(self.device)
         each = (PASS_NUMBERS * nodes + 4 * self._held(self.device)) * self.d * size
+        each += self.score_bytes()
         return max(1, min(256, budget // each))
 
     def _held(self, device: torch.device) -> int:
         """Return how many messages of a question are held at once: none by a fused kernel."""
-        if is_fused(self.edges, self.d, device, self.state_dtype(device)):
+        if self._on_cells(device) or is_fused(self.edges, self.d, device, self.state_dtype(device)):
             return 0
         return sum(self._reach(device))
+
+    def _on_cells(self, device: torch.device) -> bool:
+        """Tell whether only what is reached is worked on."""
+        return self.reached_only and device.type == "cpu" and self._reached_share() is not None
 
     def _reach(self, device: torch.device) -> tuple[int, int]:
         """Return how many nodes and edges a layer of a question works on, at most or about."""
         if self.nodes:
             return self.outgoing().most(self.nodes)
-        share = self._planned_share() if self.reached_only and device.type == "cpu" else 1.0
+        share = MARGIN * (self._reached_share() or 1.0) if self._on_cells(device) else 1.0
         return math.ceil(share * self.num_entities), math.ceil(share * len(self.edges))
 
-    def _planned_share(self) -> float:
-        """Return the share of all states that a batch works on; found once per set of edges."""
-        if self._planned is None or self._planned[0] is not self.edges:
-            share = planned_share(self.edges, len(self.layers), self.d)
-            self._planned = self.edges, share
-        return self._planned[1]
+    def _reached_share(self) -> float | None:
+        """Return the share of all states within reach, or None; found once per set of edges."""
+        if self._share_of is None or self._share_of[0] is not self.edges:
+            share = reached_share(self.edges, len(self.layers), self.d, self.answer.dtype)
+            self._share_of = self.edges, share
+        return self._share_of[1]
 
     def step_bytes(self, questions: int, device: torch.device) -> int:
         """Return about how many bytes a step with gradients takes beside the weights.
@@ -414,9 +420,12 @@ class PathModel(JudgingModel):
         """
         size, (nodes, _) = self.state_dtype(device).itemsize, self._reach(device)
         layer = nodes * (5 * size + 10) + 4 * size * self._held(device)
+        # Who is reached: passed along every edge, in one layer at a time.
+        masked = 4 * sum(self._reach(device)) if self.reached_only else 0
         layer += 2 * (self.answer.itemsize + size) * 2 * self.num_relations
         once = nodes * 24 * (size + self.answer.itemsize) // 2
-        return questions * (self.d * (len(self.layers) * layer + once) + self.score_bytes())
+        states = self.d * (len(self.layers) * layer + once)
+        return questions * (states + masked + self.score_bytes())
 
     def score_bytes(self) -> int:
         """Return about how many bytes the scores of a question take, with what is made of them."""

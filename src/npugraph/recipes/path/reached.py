@@ -2,7 +2,8 @@
 
 On a sparse graph most nodes are out of reach in most layers. On a CPU with numba only those within
 reach are worked on, as long as they are a small part of all (:mod:`npugraph.kernels.paths_cells`);
-otherwise all are, and the rest is set to 0 after every layer. Both give the same scores.
+otherwise all are, and the rest is set to 0 after every layer. Both give the same scores, up to
+rounding.
 """
 
 from __future__ import annotations
@@ -21,28 +22,29 @@ from npugraph.seeds import generator
 
 # With more than this share of all states within reach, working on all of them is faster.
 MOST_REACHED = 0.35
-# Questions that tell how much is within reach, and how much more a batch takes than its states.
-ASKED, MARGIN = 64, 1.75
+# Questions that tell how much is within reach.
+ASKED = 64
 
 
-def starts(start: Tensor, entities: int) -> Tensor:
-    """Return what questions [B] have reached before the first layer: bool [E, B]."""
-    reached = torch.zeros(entities, len(start), dtype=torch.bool, device=start.device)
-    return reached.index_put(
-        (start, torch.arange(len(start), device=start.device)), reached.new_ones(())
-    )
+class Reach:
+    """What questions have reached, layer by layer, on all nodes of a graph."""
+
+    def __init__(self, start: Tensor, weight: Tensor, edges: Edges) -> None:
+        """Begin where questions [B] start, on edges that have a weight [E]."""
+        lanes = torch.arange(len(start), device=start.device)
+        here = torch.zeros(edges.num_entities, len(start), device=start.device)
+        self.here = here.index_put((start, lanes), here.new_ones(()))
+        there = weight > 0
+        self._source, self._target = edges.source[there], edges.target[there]
+
+    def step(self) -> Tensor:
+        """Go one step further; return what is reached then, bool [N, B]."""
+        self.here = self.here.index_add(0, self._target, self.here[self._source]).clamp_max_(1)
+        return self.here > 0
 
 
-def one_step_on(reached: Tensor, weight: Tensor, edges: Edges) -> Tensor:
-    """Return what is reached [E, B] one step later, along edges that have a weight."""
-    there = weight > 0
-    came = reached[edges.source[there]].float()
-    arrived = torch.zeros_like(reached, dtype=came.dtype).index_add(0, edges.target[there], came)
-    return reached | (arrived > 0)
-
-
-def planned_share(edges: Edges, layers: int, d: int) -> float:
-    """Return about which share of all states is worked on: 1 where it is all of them.
+def reached_share(edges: Edges, layers: int, d: int, dtype: torch.dtype) -> float | None:
+    """Return which share of all states is within reach, about; None: work on all of them.
 
     It is found by some questions, once for a graph, so that the way that scores are found does not
     depend on what is asked beside.
@@ -51,13 +53,14 @@ def planned_share(edges: Edges, layers: int, d: int) -> float:
         edges: the edges, all of them there.
         layers: the longest path.
         d: numbers per state.
+        dtype: their type.
     """
-    if len(edges) == 0 or not paths_cells.usable(edges, ASKED, d):
-        return 1.0
+    if len(edges) == 0 or not paths_cells.usable(edges, ASKED, d, dtype):
+        return None
     drawn = torch.randint(len(edges), (ASKED,), generator=generator(0, "reach"))
     cells = paths_cells.reach(edges.source[drawn], torch.ones(len(edges)), edges, layers)
     share = cells.share(edges.num_entities)
-    return MARGIN * share if share <= MOST_REACHED else 1.0
+    return share if share <= MOST_REACHED else None
 
 
 def states_of(
@@ -69,7 +72,7 @@ def states_of(
     layers: Sequence[PathLayer],
 ) -> Tensor:
     """Return the states [C, d] of cells after the last layer."""
-    present = Present.of(weight, edges)
+    present = Present.of(weight, edges, vectors.dtype)
     scale = degree_scales(degrees(weight, edges).to(vectors.dtype))[cells.node]
     states = vectors
     for steps, layer in enumerate(layers, 1):
