@@ -32,7 +32,12 @@ KEY_VERSION = "0.1.0"
 # Settings that change how fast the figures come, and not what they are.
 SPEED_ALONE = ("cuda_graph",)
 # Settings that came after the first keys, with what they stand for in cells from before.
-LATER: dict[str, Any] = {"table_precision": "float32", "members": 1, "reached_only": False}
+LATER: dict[str, Any] = {
+    "table_precision": "float32",
+    "members": 1,
+    "reached_only": False,
+    "draws": 0,
+}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from npugraph.recipes.path.credibility import (
     constant,
     fit_credibility,
     log_odds,
+    values_of,
 )
 from npugraph.recipes.path.judged import Judged
 
@@ -53,6 +56,21 @@ def test_it_is_the_ratio_to_all_kinds_together() -> None:
     judged = Judged(*(torch.tensor([[a], [a]]) for a in (1.0, -2.0, 7.0)))
     expected = -np.log(0.3 * np.exp(-1.5) + 0.7 * np.exp(5.0))
     assert made(judged) == pytest.approx([expected])
+
+
+def test_thinned_graphs_are_heard_where_they_tell() -> None:
+    """On thinned graphs one kind is seen, and on the whole one another."""
+    plain = [drawn(2000, 0, 0, 1), drawn(2000, 0, -4, 2)]
+    thinned = [drawn(2000, -4, 0, 3), drawn(2000, 0, 0, 4)]
+    kinds = [replace(a, thinned=b) for a, b in zip(plain, thinned, strict=True)]
+    stored = replace(drawn(2000, 0, 0, 5), thinned=drawn(2000, 0, 0, 6))
+    found = fit_credibility(stored, kinds)
+    assert found is not None
+    both = [values_of(plain[0]), values_of(thinned[0])]
+    assert np.array_equal(values_of(kinds[0]), np.hstack(both))
+    assert (found.weights.argmax(1) == [3, 1]).all()
+    assert found(kinds[0]).mean() < found(stored).mean() - 3
+    assert found(kinds[1]).mean() < found(stored).mean() - 3
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -101,6 +101,11 @@ def test_every_value_is_the_mean_of_the_members(fitted: Fitted) -> None:
     for name in ("raw", "among_all", "among_new"):
         mean = sum(getattr(one, name) for one in judged) / MEMBERS
         torch.testing.assert_close(getattr(found, name), mean)
+    thorough = [member.judge_thoroughly(facts).thinned for member in system.each()]
+    thinned = system.judge_thoroughly(facts).thinned
+    assert thinned is not None
+    torch.testing.assert_close(thinned.raw, sum(one.raw for one in thorough) / MEMBERS)
+    assert found.thinned is None
 
 
 def test_a_fact_that_is_asked_about_is_hidden_from_all(fitted: Fitted) -> None:

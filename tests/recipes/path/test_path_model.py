@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,14 +10,15 @@ from torch import Tensor
 from npugraph.graph import SIDES
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.model import PathModel, QueryVectors
+from npugraph.seeds import generator
 from recipe_cases import groups
 
 FACTS = torch.tensor([[0, 0, 1], [1, 1, 2], [0, 0, 2], [2, 1, 3], [3, 0, 0], [1, 0, 3]])
 N, R = 6, 2
 
 
-def model(facts: Tensor = FACTS, entities: int = N, **options: int) -> PathModel:
-    sizes = {"d": 4, "layers": 3, "group_size": 1, "seed": 3, **options}
+def model(facts: Tensor = FACTS, entities: int = N, **options: float) -> PathModel:
+    sizes: dict[str, Any] = {"d": 4, "layers": 3, "group_size": 1, "seed": 3, **options}
     return PathModel(facts, entities, R, **sizes).double().eval()
 
 
@@ -50,6 +52,30 @@ def literal(made: PathModel, start: int, query: int, edges: list[tuple[int, int,
     first = torch.cat([made.state_part, made.query_part], 1)
     hidden = [torch.relu(first @ torch.cat([state, asked]) + made.hidden_bias) for state in states]
     return torch.stack([(made.answer @ one).squeeze(0) for one in hidden])
+
+
+@torch.no_grad()
+def test_thinned_graphs_lack_a_share_of_the_edges() -> None:
+    made = model(draws=3, edge_dropout=0.3)
+    every = torch.stack([made.edges.source, made.edges.relation, made.edges.target], 1)
+    # What is asked is stored; with groups of one fact its own two edges are hidden.
+    start, query, answer = FACTS[1].tolist()
+    own = [(start, query, answer), (answer, query + R, start)]
+    scores = []
+    for draw in range(3):
+        kept = torch.rand(len(every), generator=generator(0, "thinned", draw)) >= 0.3
+        left = [edge for edge in map(tuple, every[kept].tolist()) if edge not in own]
+        scores.append(literal(made, start, query, left)[answer])
+    found = made.judge_thoroughly(FACTS[1:2])
+    torch.testing.assert_close(found.raw, made.judge(FACTS[1:2]).raw)
+    assert found.thinned is not None
+    torch.testing.assert_close(found.thinned.raw[0, 0], sum(scores) / 3)
+    assert found.thinned.raw[0, 0] != found.raw[0, 0]
+
+
+@pytest.mark.parametrize("options", [{"draws": 0, "edge_dropout": 0.3}, {"draws": 3}])
+def test_without_draws_or_dropout_nothing_is_thinned(options: dict[str, float]) -> None:
+    assert model(**options).judge_thoroughly(FACTS[:2]).thinned is None
 
 
 def edges_of(facts: Tensor) -> list[tuple[int, int, int]]:

@@ -8,7 +8,8 @@ from torch import Tensor
 from npugraph.fitting import fit
 from npugraph.metrics import auroc, ece
 from npugraph.recipes.path.credibility import values_of
-from npugraph.recipes.path.model import Judged, PathModel
+from npugraph.recipes.path.judged import VALUES, Judged
+from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.posterior import PLAUSIBLE, fit_posterior, posterior_of
 from recipe_cases import CASES, groups
 
@@ -63,7 +64,7 @@ def test_the_pool_has_every_kind_as_often_as_it_seems_to_be_there() -> None:
         return Judged(*(value.repeat(2, 1) for value in (*values, torch.zeros(number))))
 
     parts = facts(4, 4, count - count // 10), facts(0, 4, count // 10)
-    stored = Judged(*(torch.cat([getattr(p, name) for p in parts], 1) for name in vars(parts[0])))
+    stored = Judged(*(torch.cat([getattr(p, name) for p in parts], 1) for name in VALUES))
     kinds = [facts(0, 4, count), facts(4, 0, count)]
     zeros = torch.zeros(count, dtype=torch.int64)
     found = fit_posterior(stored, kinds, zeros, [zeros, zeros + 1])

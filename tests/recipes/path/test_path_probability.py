@@ -46,7 +46,7 @@ def test_wrong_facts_are_the_least_probable(fitted: Fitted) -> None:
     assert found[len(true) :].mean() < 0.7
     posterior = system.posterior()
     assert posterior is not None
-    order = torch.from_numpy(posterior.score(system.judge(facts))).argsort()
+    order = torch.from_numpy(posterior.score(system.judge_thoroughly(facts))).argsort()
     lowest = set(order[: 2 * len(WRONG)].tolist())
     assert set(range(len(true), len(facts))) <= lowest
 
@@ -69,7 +69,9 @@ def test_what_a_fact_gets_does_not_depend_on_the_others(fitted: Fitted) -> None:
     system, facts = path_of(fitted), groups().train.facts[:6]
     every = torch.ones(6, dtype=torch.bool)
     alone = [system.probability(fact.unsqueeze(0), every[:1]) for fact in facts]
-    torch.testing.assert_close(system.probability(facts, every), torch.cat(alone))
+    # Products of other shapes are rounded otherwise, and the curve of probabilities may be steep.
+    found = system.probability(facts, every)
+    torch.testing.assert_close(found, torch.cat(alone), rtol=0, atol=1e-4)
 
 
 def test_it_is_fitted_once_for_the_same_weights(
@@ -79,9 +81,9 @@ def test_it_is_fitted_once_for_the_same_weights(
     made = judging.posterior_of
     calls: list[int] = []
 
-    def counted(judge: PathModel) -> PathPosterior | None:
+    def counted(judge: PathModel, **options: bool) -> PathPosterior | None:
         calls.append(1)
-        return made(judge)
+        return made(judge, **options)
 
     monkeypatch.setattr(judging, "posterior_of", counted)
     system._posterior = None
@@ -108,6 +110,20 @@ def test_a_loaded_run_says_the_same(tmp_path: Path) -> None:
     table = score(tmp_path / "run", groups().train.with_facts(facts).to_table(), device="cpu")
     assert expected is not None
     assert table["probability"].to_pylist() == pytest.approx(expected.tolist())
+
+
+def test_thinned_graphs_are_heard(fitted: Fitted) -> None:
+    system, facts = path_of(fitted), groups().train.facts[:20]
+    every = torch.ones(len(facts), dtype=torch.bool)
+    posterior = system.posterior()
+    assert posterior is not None
+    assert posterior.credibility.weights.shape[1] == 6
+    whole = path_of(fit(with_wrong(), "path", CASES["path"].settings(draws=0)))
+    assert torch.equal(whole.answer, system.answer)
+    alone = whole.posterior()
+    assert alone is not None
+    assert alone.credibility.weights.shape[1] == 3
+    assert not torch.allclose(whole.probability(facts, every), system.probability(facts, every))
 
 
 def test_too_few_facts_tell_nothing() -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from npugraph.arrays import Floats, finite
 from npugraph.calibration.noise_shares import equation, solve
 from npugraph.calibration.thresholds import PRIORS
-from npugraph.recipes.path.judged import Judged
+from npugraph.recipes.path.judged import VALUES, Judged
 
 # Quantiles of a kind below which stored facts are counted.
 ENDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -41,7 +41,7 @@ class Credibility:
     """How much better the graph explains a judged fact than any kind of error does.
 
     Attributes:
-        weights: of the three values, each the mean of both directions, by kind: [kinds, 3], >= 0.
+        weights: of the values, each the mean of both directions, by kind: [kinds, values], >= 0.
         constants: added to their sums: [kinds].
         counts: how much each kind counts; they sum to 1: [kinds].
     """
@@ -60,9 +60,13 @@ class Credibility:
 
 
 def values_of(judged: Judged) -> Floats:
-    """Return the three values of judged facts, each the mean of the directions: [n, 3]."""
-    parts = (judged.raw, judged.among_all, judged.among_new)
-    return np.stack([part.double().mean(0).cpu().numpy() for part in parts], axis=1)
+    """Return the values of judged facts, each the mean of the directions: [n, 3].
+
+    Where thinned graphs spoke as well, theirs come after: [n, 6].
+    """
+    parts = [getattr(judged, name) for name in VALUES]
+    found: Floats = np.stack([part.double().mean(0).cpu().numpy() for part in parts], axis=1)
+    return found if judged.thinned is None else np.hstack([found, values_of(judged.thinned)])
 
 
 def fit_credibility(stored: Judged, kinds: Sequence[Judged]) -> Credibility | None:

@@ -36,6 +36,10 @@ class JudgingModel(Model):
         fact of that number is asked of: without its group.
         """
 
+    @abstractmethod
+    def judge_thoroughly(self, facts: Tensor, beside: Tensor | None = None) -> Judged:
+        """Judge both sides as :meth:`judge` does, and on thinned graphs if there are any."""
+
     @torch.no_grad()
     def log_all(self, known: Tensor, relation: Tensor, side: Side) -> Tensor:
         """Return the logarithm of a softmax over all entities for queries [q]: [q, E]."""
@@ -62,7 +66,7 @@ class JudgingModel(Model):
         """
         weights = tuple(parameter._version for parameter in self.parameters())
         if self._posterior is None or self._posterior[0] != weights:
-            self._posterior = weights, posterior_of(self)
+            self._posterior = weights, posterior_of(self, thorough=True)
         return self._posterior[1]
 
     @torch.no_grad()
@@ -77,6 +81,6 @@ class JudgingModel(Model):
         posterior = self.posterior() if collected.any() else None
         if posterior is None:
             return found
-        known = torch.tensor(posterior.if_stored(self.judge(facts[collected])))
+        known = torch.tensor(posterior.if_stored(self.judge_thoroughly(facts[collected])))
         found[collected] = known.to(found)
         return found

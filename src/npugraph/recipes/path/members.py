@@ -7,7 +7,6 @@ trainings that differ in nothing but their seed err in different places.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Self
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.model import FoundPath, Named
 from npugraph.recipes.path.batch_loss import PathTraining
-from npugraph.recipes.path.judged import Judged
+from npugraph.recipes.path.judged import Judged, mean_of
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.model import PathModel
 from npugraph.training.batch_loss import Training
@@ -89,9 +88,11 @@ class PathMembers(JudgingModel):
         self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
     ) -> Judged:
         """Return the mean of what the members say."""
-        found = [member.judge(facts, sides, beside) for member in self.each()]
-        names = [field.name for field in fields(Judged)]
-        return Judged(**{name: _mean(getattr(one, name) for one in found) for name in names})
+        return mean_of([member.judge(facts, sides, beside) for member in self.each()])
+
+    def judge_thoroughly(self, facts: Tensor, beside: Tensor | None = None) -> Judged:
+        """Return the mean of what the members say, thinned graphs apart."""
+        return mean_of([member.judge_thoroughly(facts, beside) for member in self.each()])
 
     def strongest_paths(self, fact: Tensor, k: int) -> tuple[FoundPath, ...]:
         """Return the k heaviest paths behind a fact [3] by the first member."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -17,7 +18,7 @@ from npugraph.graph import SIDES, KnowledgeGraph, Side, TripleIndex, flip
 from npugraph.kernels.paths import Edges, aggregate, degrees, is_fused
 from npugraph.kernels.paths_cells import reach
 from npugraph.model import FoundPath, Named
-from npugraph.recipes.path.judged import Judged
+from npugraph.recipes.path.judged import Judged, mean_of
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
@@ -86,6 +87,8 @@ class PathModel(JudgingModel):
         deterministic: bool = True,
         nodes: int = 0,
         reached_only: bool = False,
+        draws: int = 0,
+        edge_dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
         """Make a model of the paths along facts [n, 3].
@@ -102,6 +105,8 @@ class PathModel(JudgingModel):
             deterministic: on a GPU, add up gradients in one order.
             nodes: how many nodes send messages per question and layer; 0: all.
             reached_only: keep the states of nodes that no path has reached at 0.
+            draws: how many thinned graphs facts are judged on beside the whole one.
+            edge_dropout: share of the edges that each of them lacks.
             seed: weights and groups follow from it.
         """
         rng = generator(seed, "init")
@@ -118,6 +123,8 @@ class PathModel(JudgingModel):
         self.group_size = group_size
         self.nodes = nodes
         self.reached_only = reached_only
+        self.draws = draws if edge_dropout else 0
+        self.edge_dropout = edge_dropout
         self.stored = TripleIndex(facts, num_entities, num_relations)
         self.known = KnownAnswers(facts, num_entities, num_relations)
         self.edges = Edges.of(self.stored.facts(), num_entities, num_relations)
@@ -178,6 +185,8 @@ class PathModel(JudgingModel):
             "deterministic": self.deterministic,
             "nodes": self.nodes,
             "reached_only": self.reached_only,
+            "draws": self.draws,
+            "edge_dropout": self.edge_dropout,
         }
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
@@ -436,13 +445,32 @@ class PathModel(JudgingModel):
         self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
     ) -> Judged:
         """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``."""
+        return self._judge_along(facts, sides, beside, torch.ones((), device=facts.device))
+
+    @torch.no_grad()
+    def judge_thoroughly(self, facts: Tensor, beside: Tensor | None = None) -> Judged:
+        """Judge both sides, and as the mean over thinned graphs, as those of training are."""
+        whole = self.judge(facts, beside=beside)
+        if not self.draws:
+            return whole
+        found = []
+        for draw in range(self.draws):
+            drawn = torch.rand(len(self.edges), generator=generator(0, "thinned", draw))
+            kept = (drawn >= self.edge_dropout).to(facts.device)
+            found.append(self._judge_along(facts, SIDES, beside, kept))
+        return replace(whole, thinned=mean_of(found))
+
+    def _judge_along(
+        self, facts: Tensor, sides: Sequence[Side], beside: Tensor | None, kept: Tensor
+    ) -> Judged:
+        """Judge facts where the edges weigh as much less as ``kept`` [edges] or [] says."""
         # One of the two blocks for each side: the facts, and the facts reversed.
         blocks = both_ways(facts, self.num_relations).view(2, len(facts), 3)
         asked = torch.stack([blocks[SIDES.index(side)] for side in sides])
         out = self.answer.new_empty(3, len(sides), len(facts))
         step = max(1, self.questions_per_pass() // len(sides))
         for group, rows in self._by_group(self.stored.places(facts) if beside is None else beside):
-            weight = self.weights_without(group)
+            weight = self.weights_without(group) * kept
             for part in torch.split(rows, step):
                 found = self._judge(asked[:, part].flatten(0, 1), weight)
                 out[:, :, part] = found.view(3, len(sides), len(part))

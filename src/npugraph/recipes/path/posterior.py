@@ -117,7 +117,12 @@ def fit_posterior(
 
 @torch.no_grad()
 def posterior_of(
-    system: Judge, *, kinds: Sequence[Noise] = KINDS, most: int = MOST, seed: int = 0
+    system: Judge,
+    *,
+    kinds: Sequence[Noise] = KINDS,
+    most: int = MOST,
+    thorough: bool = False,
+    seed: int = 0,
 ) -> PathPosterior | None:
     """Fit the posterior of a model to (a seeded sample of) the facts it stores.
 
@@ -129,6 +134,7 @@ def posterior_of(
             of each kind per fact on small ones.
         kinds: of corruptions, some of KINDS.
         most: facts of either sort at most.
+        thorough: have thinned graphs speak, too; then it is for facts judged so.
         seed: every draw follows from it.
 
     Returns:
@@ -139,6 +145,7 @@ def posterior_of(
     facts = index.facts()[places]
     roles = Roles(index.facts(), system.num_entities, system.num_relations)
     each = -(-most // len(kinds))
+    judge = system.judge_thoroughly if thorough else system.judge
     drawn, judged = [], []
     for kind in kinds:
         change = random(index) if kind == "random" else entity_of_pool(kind, roles)
@@ -146,5 +153,5 @@ def posterior_of(
         new = ~index.contains(made)
         drawn.append(made[new, 1])
         beside = places[:each][new].to(system.device)
-        judged.append(system.judge(made[new].to(system.device), beside=beside))
-    return fit_posterior(system.judge(facts.to(system.device)), judged, facts[:, 1], drawn, seed)
+        judged.append(judge(made[new].to(system.device), beside=beside))
+    return fit_posterior(judge(facts.to(system.device)), judged, facts[:, 1], drawn, seed)

@@ -43,6 +43,12 @@ class PathSettings(TrainSettings):
         "keep the states of nodes that no path has reached at 0: much faster on sparse graphs on a "
         "CPU",
     )
+    draws: int = setting(
+        8,
+        "thinned graphs, each without edge_dropout of the edges, that stored facts are judged on "
+        "for their probability, beside the whole one; judging takes that many times longer",
+        low=0,
+    )
     deterministic: bool = setting(True, "on a GPU, add up gradients in one order")
     compiled: bool = setting(False, "compile the dense part of a layer; for GPUs")
     epochs: int = setting(6, "epochs; each asks epoch_share of the questions", low=1)
@@ -108,6 +114,8 @@ def model_options(settings: PathSettings) -> dict[str, Any]:
         "deterministic": settings.deterministic,
         "nodes": settings.nodes,
         "reached_only": settings.reached_only,
+        "draws": settings.draws,
+        "edge_dropout": settings.edge_dropout,
         "seed": settings.seed,
     }
 
