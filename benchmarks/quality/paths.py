@@ -69,8 +69,6 @@ LARGE: dict[str, Any] = {
     "edge_dropout": 0.1,
     "epoch_share": 0.25,
     "epochs": 3,
-    # Judging takes minutes as it is.
-    "draws": 0,
 }
 # By graph. FB15K has twice the edges and a third of its facts share a question: two answers per
 # question ask all facts in the time of half of them.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 from npugraph.graph import SIDES
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.model import PathModel, QueryVectors
+from npugraph.recipes.path.thinned import DRAWS, MOST_FACTS, PARTS, draws_for
 from npugraph.seeds import generator
 from recipe_cases import groups
 
@@ -17,8 +17,8 @@ FACTS = torch.tensor([[0, 0, 1], [1, 1, 2], [0, 0, 2], [2, 1, 3], [3, 0, 0], [1,
 N, R = 6, 2
 
 
-def model(facts: Tensor = FACTS, entities: int = N, **options: float) -> PathModel:
-    sizes: dict[str, Any] = {"d": 4, "layers": 3, "group_size": 1, "seed": 3, **options}
+def model(facts: Tensor = FACTS, entities: int = N, **options: int) -> PathModel:
+    sizes = {"d": 4, "layers": 3, "group_size": 1, "seed": 3, **options}
     return PathModel(facts, entities, R, **sizes).double().eval()
 
 
@@ -55,27 +55,49 @@ def literal(made: PathModel, start: int, query: int, edges: list[tuple[int, int,
 
 
 @torch.no_grad()
-def test_thinned_graphs_lack_a_share_of_the_edges() -> None:
-    made = model(draws=3, edge_dropout=0.3)
-    every = torch.stack([made.edges.source, made.edges.relation, made.edges.target], 1)
-    # What is asked is stored; with groups of one fact its own two edges are hidden.
-    start, query, answer = FACTS[1].tolist()
-    own = [(start, query, answer), (answer, query + R, start)]
+def test_a_thinned_graph_lacks_a_third_of_the_facts_the_judged_one_among_them() -> None:
+    made = model(draws=3)
+    stored = made.stored.facts()
+    start, query, answer = stored[2].tolist()
     scores = []
     for draw in range(3):
-        kept = torch.rand(len(every), generator=generator(0, "thinned", draw)) >= 0.3
-        left = [edge for edge in map(tuple, every[kept].tolist()) if edge not in own]
-        scores.append(literal(made, start, query, left)[answer])
-    found = made.judge_thoroughly(FACTS[1:2])
-    torch.testing.assert_close(found.raw, made.judge(FACTS[1:2]).raw)
+        order = torch.randperm(len(stored), generator=generator(0, "thinned", draw)).tolist()
+        part = order.index(2) % PARTS
+        left = [number for number in range(len(stored)) if number not in order[part::PARTS]]
+        assert len(left) == 4
+        scores.append(literal(made, start, query, edges_of(stored[left]))[answer])
+    found = made.judge_thoroughly(stored)
+    torch.testing.assert_close(found.raw, made.judge(stored).raw)
     assert found.thinned is not None
-    torch.testing.assert_close(found.thinned.raw[0, 0], sum(scores) / 3)
-    assert found.thinned.raw[0, 0] != found.raw[0, 0]
+    torch.testing.assert_close(found.thinned.raw[0, 2], sum(scores) / 3)
+    assert found.thinned.raw[0, 2] != found.raw[0, 2]
 
 
-@pytest.mark.parametrize("options", [{"draws": 0, "edge_dropout": 0.3}, {"draws": 3}])
-def test_without_draws_or_dropout_nothing_is_thinned(options: dict[str, float]) -> None:
-    assert model(**options).judge_thoroughly(FACTS[:2]).thinned is None
+def test_without_draws_nothing_is_thinned() -> None:
+    assert model(draws=0).judge_thoroughly(FACTS[:2]).thinned is None
+
+
+def test_large_graphs_are_thinned_where_it_is_asked_for_alone() -> None:
+    assert [draws_for(None, facts) for facts in (MOST_FACTS, MOST_FACTS + 1)] == [DRAWS, 0]
+    assert draws_for(3, MOST_FACTS + 1) == 3
+    assert draws_for(0, 100) == 0
+
+
+@torch.no_grad()
+def test_facts_of_one_question_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = torch.tensor([[0, 0, tail] for tail in range(1, 6)])
+    made = model(facts, group_size=5)
+    expected = torch.cat([made.judge(fact[None], ("tail",)).raw for fact in facts], 1)
+    asked: list[int] = []
+    forward = PathModel.forward
+
+    def counted(self: PathModel, start: Tensor, query: Tensor, weight: Tensor) -> Tensor:
+        asked.append(len(start))
+        return forward(self, start, query, weight)
+
+    monkeypatch.setattr(PathModel, "forward", counted)
+    torch.testing.assert_close(made.judge(facts, ("tail",)).raw, expected)
+    assert asked == [1]
 
 
 def edges_of(facts: Tensor) -> list[tuple[int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -25,6 +25,7 @@ from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_st
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
 from npugraph.recipes.path.reached import Reach, reached_share, states_of
 from npugraph.recipes.path.strongest import Passed, best_paths, edge_shares
+from npugraph.recipes.path.thinned import PARTS, by_group, draws_for, orders
 from npugraph.seeds import generator
 from npugraph.triples import Triple
 
@@ -87,8 +88,7 @@ class PathModel(JudgingModel):
         deterministic: bool = True,
         nodes: int = 0,
         reached_only: bool = False,
-        draws: int = 0,
-        edge_dropout: float = 0.0,
+        draws: int | None = None,
         seed: int = 0,
     ) -> None:
         """Make a model of the paths along facts [n, 3].
@@ -105,8 +105,7 @@ class PathModel(JudgingModel):
             deterministic: on a GPU, add up gradients in one order.
             nodes: how many nodes send messages per question and layer; 0: all.
             reached_only: keep the states of nodes that no path has reached at 0.
-            draws: how many thinned graphs facts are judged on beside the whole one.
-            edge_dropout: share of the edges that each of them lacks.
+            draws: how often facts are judged on thinned graphs; None: as suits the graph.
             seed: weights and groups follow from it.
         """
         rng = generator(seed, "init")
@@ -123,8 +122,7 @@ class PathModel(JudgingModel):
         self.group_size = group_size
         self.nodes = nodes
         self.reached_only = reached_only
-        self.draws = draws if edge_dropout else 0
-        self.edge_dropout = edge_dropout
+        self.draws = draws
         self.stored = TripleIndex(facts, num_entities, num_relations)
         self.known = KnownAnswers(facts, num_entities, num_relations)
         self.edges = Edges.of(self.stored.facts(), num_entities, num_relations)
@@ -186,7 +184,6 @@ class PathModel(JudgingModel):
             "nodes": self.nodes,
             "reached_only": self.reached_only,
             "draws": self.draws,
-            "edge_dropout": self.edge_dropout,
         }
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
@@ -445,55 +442,50 @@ class PathModel(JudgingModel):
         self, facts: Tensor, sides: Sequence[Side] = SIDES, beside: Tensor | None = None
     ) -> Judged:
         """Score facts [n, 3], own edges hidden where stored, as answers for each of ``sides``."""
-        return self._judge_along(facts, sides, beside, torch.ones((), device=facts.device))
+        return self._judge_in(self._groups(), self.shuffled, facts, sides, beside)
 
     @torch.no_grad()
     def judge_thoroughly(self, facts: Tensor, beside: Tensor | None = None) -> Judged:
         """Judge both sides, and as the mean over thinned graphs, as those of training are."""
-        whole = self.judge(facts, beside=beside)
-        if not self.draws:
-            return whole
-        found = []
-        for draw in range(self.draws):
-            drawn = torch.rand(len(self.edges), generator=generator(0, "thinned", draw))
-            kept = (drawn >= self.edge_dropout).to(facts.device)
-            found.append(self._judge_along(facts, SIDES, beside, kept))
-        return replace(whole, thinned=mean_of(found))
+        whole, count = self.judge(facts, beside=beside), len(self.stored)
+        thinned = [
+            self._judge_in(PARTS, order.to(facts.device), facts, SIDES, beside)
+            for order in orders(count, draws_for(self.draws, count))
+        ]
+        return replace(whole, thinned=mean_of(thinned)) if thinned else whole
 
-    def _judge_along(
-        self, facts: Tensor, sides: Sequence[Side], beside: Tensor | None, kept: Tensor
+    def _judge_in(
+        self,
+        groups: int,
+        order: Tensor,
+        facts: Tensor,
+        sides: Sequence[Side],
+        beside: Tensor | None,
     ) -> Judged:
-        """Judge facts where the edges weigh as much less as ``kept`` [edges] or [] says."""
+        """Judge facts while their group is hidden; group g of the stored is order[g::groups]."""
         # One of the two blocks for each side: the facts, and the facts reversed.
         blocks = both_ways(facts, self.num_relations).view(2, len(facts), 3)
         asked = torch.stack([blocks[SIDES.index(side)] for side in sides])
         out = self.answer.new_empty(3, len(sides), len(facts))
-        step = max(1, self.questions_per_pass() // len(sides))
-        for group, rows in self._by_group(self.stored.places(facts) if beside is None else beside):
-            weight = self.weights_without(group) * kept
-            for part in torch.split(rows, step):
-                found = self._judge(asked[:, part].flatten(0, 1), weight)
-                out[:, :, part] = found.view(3, len(sides), len(part))
+        place = self.stored.places(facts) if beside is None else beside
+        for hidden, rows in by_group(place, order, groups):
+            weight, mine = self.weights_without(hidden), asked[:, rows].flatten(0, 1)
+            # Facts with the same question come together.
+            sorting = (mine[:, 0] * 2 * self.num_relations + mine[:, 1]).argsort(stable=True)
+            parts = torch.split(mine[sorting], self.questions_per_pass())
+            found = torch.cat([self._judge(part, weight) for part in parts], 1)
+            out[:, :, rows] = (
+                torch.empty_like(found).index_copy_(1, sorting, found).view(3, -1, len(rows))
+            )
         return Judged(*out)
 
     def _judge(self, asked: Tensor, weight: Tensor) -> Tensor:
         """Return score and both logarithms of answers [m, 3] to questions for a tail: [3, m]."""
         start, query, answer = asked.unbind(1)
-        scores = self(start, query, weight)
+        pair, row = torch.unique(torch.stack([start, query], 1), dim=0, return_inverse=True)
+        scores = self(*pair.unbind(1), weight)[row]
         own = scores.gather(1, answer.unsqueeze(1)).squeeze(1)
         among_all = own - scores.logsumexp(1)
         not_new = self.known.mask(start, query).scatter_(1, answer.unsqueeze(1), True)
         others = scores.masked_fill(not_new, NOT_THERE).logsumexp(1)
         return torch.stack([own, among_all, -softplus(others - own)])
-
-    def _by_group(self, place: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the stored facts [m] to hide and the rows [k] to score meanwhile.
-
-        ``place`` [n] has the number of a stored fact for each row, -1 for none.
-        """
-        groups = self._groups()
-        group = torch.where(place < 0, -1, self.shuffled.argsort()[place] % groups)
-        order = torch.argsort(group, stable=True)
-        found, counts = torch.unique(group, return_counts=True)
-        for number, rows in zip(found.tolist(), torch.split(order, counts.tolist()), strict=True):
-            yield self.shuffled[number::groups] if number >= 0 else self.shuffled[:0], rows

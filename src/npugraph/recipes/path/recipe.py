@@ -12,6 +12,7 @@ from npugraph.recipes.base import Choices, LogRange, Range, Recipe
 from npugraph.recipes.path.batch_loss import PathTraining, Schedule
 from npugraph.recipes.path.members import MembersTraining
 from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.thinned import DRAWS, MOST_FACTS
 from npugraph.seeds import number
 from npugraph.settings import TrainSettings, setting
 
@@ -43,10 +44,10 @@ class PathSettings(TrainSettings):
         "keep the states of nodes that no path has reached at 0: much faster on sparse graphs on a "
         "CPU",
     )
-    draws: int = setting(
-        8,
-        "thinned graphs, each without edge_dropout of the edges, that stored facts are judged on "
-        "for their probability, beside the whole one; judging takes that many times longer",
+    draws: int | None = setting(
+        None,
+        "how often a stored fact is also judged on a graph without a third of the facts, for its "
+        f"probability; none: {DRAWS} on graphs of up to {MOST_FACTS:,} facts, 0 on larger ones",
         low=0,
     )
     deterministic: bool = setting(True, "on a GPU, add up gradients in one order")
@@ -115,7 +116,6 @@ def model_options(settings: PathSettings) -> dict[str, Any]:
         "nodes": settings.nodes,
         "reached_only": settings.reached_only,
         "draws": settings.draws,
-        "edge_dropout": settings.edge_dropout,
         "seed": settings.seed,
     }
 
