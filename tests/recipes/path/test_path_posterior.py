@@ -11,6 +11,7 @@ from npugraph.recipes.path.credibility import values_of
 from npugraph.recipes.path.judged import VALUES, Judged
 from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.posterior import PLAUSIBLE, fit_posterior, posterior_of
+from npugraph.recipes.path.thinned import by_group
 from recipe_cases import CASES, groups
 
 
@@ -143,7 +144,8 @@ def test_a_corruption_is_asked_of_the_graph_that_its_fact_is_asked_of(
     other[:, 2] = (other[:, 2] + 1) % system.num_entities
     found = system.judge(other, ("tail",), beside=places)
     start, query = facts[:1, 0], facts[:1, 1]
-    group = next(hidden for hidden, _ in system._by_group(places[:1]))
+    groups = by_group(places[:1], system.shuffled, system._groups())
+    group = next(hidden for hidden, _ in groups)
     scores = system(start, query, system.weights_without(group))
     torch.testing.assert_close(found.raw[0, 0], scores[0, other[0, 2]])
     assert not torch.equal(found.raw[0], system.judge(other, ("tail",)).raw[0])
