@@ -9,7 +9,7 @@ from torch import Tensor
 from npugraph.graph import SIDES
 from npugraph.recipes.path.known import KnownAnswers, both_ways
 from npugraph.recipes.path.model import PathModel, QueryVectors
-from npugraph.recipes.path.thinned import DRAWS, MOST_FACTS, PARTS, draws_for
+from npugraph.recipes.path.thinned import DRAWS, MOST_FACTS, PARTS, PER_ENTITY, draws_for
 from npugraph.seeds import generator
 from recipe_cases import groups
 
@@ -77,10 +77,13 @@ def test_without_draws_nothing_is_thinned() -> None:
     assert model(draws=0).judge_thoroughly(FACTS[:2]).thinned is None
 
 
-def test_large_graphs_are_thinned_where_it_is_asked_for_alone() -> None:
-    assert [draws_for(None, facts) for facts in (MOST_FACTS, MOST_FACTS + 1)] == [DRAWS, 0]
-    assert draws_for(3, MOST_FACTS + 1) == 3
-    assert draws_for(0, 100) == 0
+def test_large_or_sparse_graphs_are_thinned_where_it_is_asked_for_alone() -> None:
+    assert draws_for(None, MOST_FACTS, 100) == DRAWS
+    assert draws_for(None, MOST_FACTS + 1, 100) == 0
+    assert draws_for(None, 100 * PER_ENTITY, 100) == DRAWS
+    assert draws_for(None, 100 * PER_ENTITY - 1, 100) == 0
+    assert draws_for(3, MOST_FACTS + 1, MOST_FACTS) == 3
+    assert draws_for(0, 1000, 10) == 0
 
 
 @torch.no_grad()

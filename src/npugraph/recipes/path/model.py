@@ -450,7 +450,7 @@ class PathModel(JudgingModel):
         whole, count = self.judge(facts, beside=beside), len(self.stored)
         thinned = [
             self._judge_in(PARTS, order.to(facts.device), facts, SIDES, beside)
-            for order in orders(count, draws_for(self.draws, count))
+            for order in orders(count, draws_for(self.draws, count, self.num_entities))
         ]
         return replace(whole, thinned=mean_of(thinned)) if thinned else whole
 

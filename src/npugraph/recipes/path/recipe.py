@@ -12,7 +12,7 @@ from npugraph.recipes.base import Choices, LogRange, Range, Recipe
 from npugraph.recipes.path.batch_loss import PathTraining, Schedule
 from npugraph.recipes.path.members import MembersTraining
 from npugraph.recipes.path.model import PathModel
-from npugraph.recipes.path.thinned import DRAWS, MOST_FACTS
+from npugraph.recipes.path.thinned import DRAWS, MOST_FACTS, PER_ENTITY
 from npugraph.seeds import number
 from npugraph.settings import TrainSettings, setting
 
@@ -47,7 +47,8 @@ class PathSettings(TrainSettings):
     draws: int | None = setting(
         None,
         "how often a stored fact is also judged on a graph without a third of the facts, for its "
-        f"probability; none: {DRAWS} on graphs of up to {MOST_FACTS:,} facts, 0 on larger ones",
+        f"probability; none: {DRAWS} on graphs of up to {MOST_FACTS:,} facts, {PER_ENTITY} per "
+        "entity or more, and 0 on others",
         low=0,
     )
     deterministic: bool = setting(True, "on a GPU, add up gradients in one order")

@@ -14,16 +14,18 @@ from torch import Tensor
 
 from npugraph.seeds import generator
 
-# How often every fact is judged so, where nothing else is asked for and the graph has at most so
-# many facts. With more of them judging takes minutes as it is.
-DRAWS, MOST_FACTS = 8, 20_000
+# How often every fact is judged so, where nothing else is asked for, on which graphs: with more
+# facts judging takes minutes as it is, and with fewer of them per entity what is missing is missed.
+DRAWS, MOST_FACTS, PER_ENTITY = 8, 20_000, 10
 # Into so many parts the facts are dealt out in a draw; each part is missing once.
 PARTS = 3
 
 
-def draws_for(given: int | None, facts: int) -> int:
+def draws_for(given: int | None, facts: int, entities: int) -> int:
     """Return how often facts are judged on a thinned graph, by what was asked for if anything."""
-    return (DRAWS if facts <= MOST_FACTS else 0) if given is None else given
+    if given is not None:
+        return given
+    return DRAWS if PER_ENTITY * entities <= facts <= MOST_FACTS else 0
 
 
 def orders(facts: int, draws: int) -> Iterator[Tensor]:
