@@ -47,7 +47,7 @@ from npugraph.ranking.evaluate import known_facts
 from npugraph.ranking.ranks import Floats, Ranks, ScoreAll, rank
 from npugraph.recipes import get_recipe
 from npugraph.recipes.base import Recipe
-from npugraph.recipes.path.judged import VALUES
+from npugraph.recipes.path.judged import VALUES, Judged
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.plus import PlusModel, PlusSettings
 from npugraph.recipes.path.recipe import PathSettings
@@ -265,6 +265,13 @@ def figures(ranks: Ranks, system: JudgingModel) -> dict[str, Any]:
     return result | {"linked_share": round(float(mask.mean()), 4)}
 
 
+def directions_joined(judged: Judged) -> dict[str, Floats]:
+    """Return every value of judged facts as the sum over both directions, and as the lesser."""
+    values = {name: getattr(judged, name).double().cpu().numpy() for name in VALUES}
+    sums = {f"{name}_sum": both.sum(0) for name, both in values.items()}
+    return sums | {f"{name}_least": both.min(0) for name, both in values.items()}
+
+
 def detection(system: JudgingModel, splits: Splits) -> dict[str, Any]:
     """Judge the training facts with their own edges hidden, and compare with the truth."""
     truth = read_truth(splits)
@@ -274,16 +281,10 @@ def detection(system: JudgingModel, splits: Splits) -> dict[str, Any]:
     started = time.perf_counter()
     judged = system.judge_thoroughly(facts.to(system.device))
     seconds = time.perf_counter() - started
-    scores = {
-        f"{thinned}{name}_{way}": (values.sum(0) if way == "sum" else values.amin(0))
-        .double()
-        .cpu()
-        .numpy()
-        for thinned, part in (("", judged), ("thinned_", judged.thinned))
-        for name, values in ({} if part is None else asdict(part)).items()
-        if name in VALUES
-        for way in ("sum", "least")
-    }
+    scores = directions_joined(judged)
+    if judged.thinned is not None:
+        thinned = directions_joined(judged.thinned)
+        scores |= {f"thinned_{name}": values for name, values in thinned.items()}
     posterior, calibration = system.posterior(), {}
     if posterior is not None:
         scores["credibility"] = posterior.score(judged)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from npugraph.graph import KnowledgeGraph
-from npugraph.recipes.path.known import both_ways
+from npugraph.recipes.path.known import both_ways, question_numbers
 from npugraph.recipes.path.model import NOT_THERE, PathModel
 from npugraph.seeds import generator
 from npugraph.training.batch_loss import Training
@@ -143,7 +143,7 @@ class PathTraining(Training):
         asked = self.asked.cpu()
         rng = generator(self.seed, "pass", number)
         order = torch.randperm(len(asked), generator=rng)
-        question = asked[order, 0] * (2 * self.system.num_relations) + asked[order, 1]
+        question = question_numbers(asked, self.system.num_relations)[order]
         by_question = torch.argsort(question, stable=True)
         order, question = order[by_question], question[by_question]
         _, count = torch.unique_consecutive(question, return_counts=True)

@@ -20,8 +20,8 @@ class Judged:
         raw: the score.
         among_all: logarithm of its share in a softmax over all entities.
         among_new: the same, without the other answers that are stored.
-        thinned: all three as the mean over graphs that each lack a share of the edges; None: it
-            was not asked for.
+        thinned: all three as the mean over graphs that each lack a third of the facts
+            (:mod:`.thinned`); None: it was not asked for.
     """
 
     raw: Tensor

@@ -19,6 +19,15 @@ def both_ways(facts: Tensor, num_relations: int) -> Tensor:
     return torch.cat([facts, flip(facts) + shift])
 
 
+def question_numbers(asked: Tensor, num_relations: int) -> Tensor:
+    """Return one number for the question of each of ``asked`` [n, 3]: start * 2R + query.
+
+    >>> question_numbers(torch.tensor([[1, 4, 2], [1, 4, 0]]), 3).tolist()
+    [10, 10]
+    """
+    return asked[:, 0] * (2 * num_relations) + asked[:, 1]
+
+
 class KnownAnswers:
     """Which entities answer a question (start, query) by the stored facts."""
 

@@ -20,7 +20,7 @@ from npugraph.kernels.paths_cells import reach
 from npugraph.model import FoundPath, Named
 from npugraph.recipes.path.judged import Judged, mean_of
 from npugraph.recipes.path.judging import JudgingModel
-from npugraph.recipes.path.known import KnownAnswers, both_ways
+from npugraph.recipes.path.known import KnownAnswers, both_ways, question_numbers
 from npugraph.recipes.path.layers import PathLayer, degree_scales, even, next_states, perceptron
 from npugraph.recipes.path.pruned import Outgoing, Reached, pruned, with_unsent
 from npugraph.recipes.path.reached import Reach, reached_share, states_of
@@ -471,19 +471,22 @@ class PathModel(JudgingModel):
         for hidden, rows in by_group(place, order, groups):
             weight, mine = self.weights_without(hidden), asked[:, rows].flatten(0, 1)
             # Facts with the same question come together.
-            sorting = (mine[:, 0] * 2 * self.num_relations + mine[:, 1]).argsort(stable=True)
+            sorting = question_numbers(mine, self.num_relations).argsort(stable=True)
             parts = torch.split(mine[sorting], self.questions_per_pass())
             found = torch.cat([self._judge(part, weight) for part in parts], 1)
-            out[:, :, rows] = (
-                torch.empty_like(found).index_copy_(1, sorting, found).view(3, -1, len(rows))
-            )
+            out[:, :, rows] = found[:, sorting.argsort()].view(3, len(sides), len(rows))
         return Judged(*out)
 
     def _judge(self, asked: Tensor, weight: Tensor) -> Tensor:
-        """Return score and both logarithms of answers [m, 3] to questions for a tail: [3, m]."""
+        """Return score and both logarithms of answers [m, 3] to questions for a tail: [3, m].
+
+        Rows with the same question that stand together are asked once.
+        """
         start, query, answer = asked.unbind(1)
-        pair, row = torch.unique(torch.stack([start, query], 1), dim=0, return_inverse=True)
-        scores = self(*pair.unbind(1), weight)[row]
+        question = question_numbers(asked, self.num_relations)
+        once, row = torch.unique_consecutive(question, return_inverse=True)
+        kinds = 2 * self.num_relations
+        scores = self(once // kinds, once % kinds, weight)[row]
         own = scores.gather(1, answer.unsqueeze(1)).squeeze(1)
         among_all = own - scores.logsumexp(1)
         not_new = self.known.mask(start, query).scatter_(1, answer.unsqueeze(1), True)

@@ -12,6 +12,7 @@ from npugraph.arrays import first_of_each
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes.npugraph.objective import Heads, NoisyPU
 from npugraph.recipes.path.batch_loss import Asked, PathTraining
+from npugraph.recipes.path.known import question_numbers
 from npugraph.recipes.path.model import NOT_THERE
 from npugraph.recipes.path.npu_model import WeightedPathModel
 from npugraph.recipes.path.posterior import PLAUSIBLE, PathPosterior, posterior_of
@@ -152,7 +153,7 @@ class WeightedPathTraining(PathTraining):
     def _best_answers(self, rng: torch.Generator) -> Tensor:
         """Return the best answers that are not stored, of a sample of questions: [m, 3]."""
         system, size = self.system, 2 * self.system.num_relations
-        questions = torch.unique(self.asked[:, 0] * size + self.asked[:, 1])
+        questions = torch.unique(question_numbers(self.asked, system.num_relations))
         order = torch.randperm(len(questions), generator=rng, device=questions.device)
         questions = questions[order[: self.refresh.facts]]
         start, query = questions // size, questions % size

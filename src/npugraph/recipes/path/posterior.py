@@ -134,7 +134,7 @@ def posterior_of(
             of each kind per fact on small ones.
         kinds: of corruptions, some of KINDS.
         most: facts of either sort at most.
-        thorough: have thinned graphs speak, too; then it is for facts judged so.
+        thorough: judge on thinned graphs, too; then it is for facts that are judged so.
         seed: every draw follows from it.
 
     Returns:
