@@ -43,7 +43,11 @@ CONVE = {"height": 4, "filters": 4, "kernel": 3, "feature_dropout": 0.05, "decod
 NPU = {**DRAWN, "epochs": 25, "batch_size": 32, "hidden": 16, "warmup": 10, "neighbours": 6}
 NPU |= {"dropout": 0.0, "hidden_dropout": 0.0, "init_scale": 0.5}
 PATHS = {"draws": 2, "d": 8, "layers": 3, "epochs": 6, "learning_rate": 0.02, "epoch_share": 0.7}
-WEIGHED = {"paths": "npugraph-path"}
+WEIGHED = {
+    "paths": "npugraph-path",
+    "question_weights": "posterior",
+    "posterior_kinds": "all",
+}
 PLUS = {**PATHS, "complex_d": 8, "complex_epochs": 12, "complex_learning_rate": 0.05}
 SOFT = {"soft_facts": 0.1, "refresh": 1, "judged_share": 0.5, "hide_pair_share": 0.5}
 # Two perceptrons that only learn which half of the graph an answer is in reach 0.2.

@@ -17,6 +17,7 @@ from npugraph.peers import Peers
 from npugraph.recipes import get_recipe
 from npugraph.recipes.path.members import MembersTraining, PathMembers
 from npugraph.recipes.path.model import PathModel
+from npugraph.recipes.path.npu_model import WeightedPathModel
 from npugraph.recipes.path.plus import PlusModel
 from npugraph.settings import TrainSettings
 from npugraph.training.memory import plan_memory
@@ -168,10 +169,20 @@ def test_plus_takes_members_as_its_paths() -> None:
     torch.testing.assert_close(made.score_as(facts, "tail")[new], scores[new])
 
 
-def test_weighed_members_find_a_posterior_each() -> None:
-    made = fit(groups(), "npugraph-path", settings("npugraph-path", warmup=2))
+def test_weighed_members_believe_what_the_first_has_found() -> None:
+    case = settings("npugraph-path", warmup=2, soft_facts=0.2)
+    made = fit(groups(), "npugraph-path", case)
     assert isinstance(made.system, PathMembers)
-    assert all(int(member.running.epochs) == 1 for member in made.system.each())  # type: ignore[union-attr,operator]
+    first, *others = made.system.each()
+    assert isinstance(first, WeightedPathModel)
+    assert int(first.running.epochs) == 1
+    assert float(first.belief.std()) > 0
+    for other in others:
+        assert isinstance(other, WeightedPathModel)
+        assert torch.equal(other.weight, first.weight)
+        assert torch.equal(other.soft, first.soft)
+        assert torch.equal(other.edges.fact, first.edges.fact)
+        assert not torch.equal(other.answer, first.answer)
     assert "posterior_mean" in made.metrics[-1]
 
 

@@ -13,6 +13,8 @@ from npugraph.fitting import Fitted, fit, on_graph
 from npugraph.graph import SIDES, Side, Splits
 from npugraph.ranking.ranks import Ranks, rank
 from npugraph.recipes.path import plus
+from npugraph.recipes.path.members import MembersTraining
+from npugraph.recipes.path.npu_training import WeightedPathTraining
 from npugraph.recipes.path.plus import WEIGHTS, PlusModel, PlusSettings, PlusTraining, build
 from npugraph.training.batch_loss import VALIDATION
 from npugraph.training.memory import plan_memory
@@ -184,3 +186,53 @@ def test_the_paths_behind_a_fact_are_those_of_its_part(fitted: Fitted) -> None:
     found = system.strongest_paths(fact, 3)
     assert found
     assert found == system.path.strongest_paths(fact, 3)
+
+
+def weighed(**changes: Any) -> PlusTraining:
+    return training(paths="npugraph-path", question_weights="posterior", **changes)
+
+
+def test_vectors_learn_a_fact_as_far_as_the_paths_believe_it() -> None:
+    made = weighed(warmup=1)
+    rng = torch.Generator().manual_seed(0)
+    made.begin_epoch(1, rng)
+    assert made.vectors.weight is not None and made.vectors.weight.eq(1).all()
+    assert isinstance(made.path, WeightedPathTraining)
+    made.path.give(torch.linspace(0, 1, len(made.path.facts)))
+    made.begin_epoch(2, rng)
+    belief, stored = made.path.system.belief, made.path.system.stored
+    expected = belief[stored.places(made.vectors.facts)].clamp(min=1e-6)
+    assert len(expected.unique()) > 9
+    assert torch.equal(made.vectors.weight, expected)
+
+
+def test_a_relation_that_nobody_believes_does_not_move_its_vectors() -> None:
+    made = weighed(complex_n3=0.0)
+    assert isinstance(made.path, WeightedPathTraining)
+    made.path.give((made.path.facts[:, 1] != 2).double())
+    rng = torch.Generator().manual_seed(0)
+    made.begin_epoch(1, rng)
+    made.vectors.loss(torch.arange(len(made.vectors.facts)), rng).backward()
+    size = 2 * made.system.num_relations
+    gradients = [p.grad for p in made.system.vectors.parameters() if p.grad is not None]
+    relations = next(grad for grad in gradients if len(grad) == size).abs()
+    assert relations[2].max() < 1e-3 * relations[0].max()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_without_weights_of_answers_all_facts_count_the_same(members: int) -> None:
+    made = training(paths="npugraph-path", warmup=1, members=members)
+    for epoch in (1, 2):
+        made.begin_epoch(epoch, torch.Generator().manual_seed(0))
+    assert made.vectors.weight is None
+
+
+def test_vectors_learn_by_what_all_members_believe() -> None:
+    made = weighed(members=2)
+    assert isinstance(made.path, MembersTraining)
+    first = made.path.each()[0]
+    assert isinstance(first, WeightedPathTraining)
+    first.give(torch.linspace(0, 1, len(first.facts)))
+    made.begin_epoch(1, torch.Generator().manual_seed(0))
+    expected = first.system.belief[first.system.stored.places(made.vectors.facts)]
+    torch.testing.assert_close(made.vectors.weight, expected.clamp(min=1e-6))

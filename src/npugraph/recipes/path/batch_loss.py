@@ -165,6 +165,13 @@ class PathTraining(Training):
         scores = self.system(asked.start, asked.query, self.weights(asked.items, rng))
         return (asked.softmax(scores) * asked.there).sum() / asked.there.sum()
 
+    def follow(self, first: PathTraining) -> None:
+        """Believe of the stored facts what another training on them does, and judge none."""
+
+    def answer_weights(self) -> Tensor | None:
+        """Return how much every stored fact [n] counts as an answer; None: all the same."""
+        return None
+
     def ask(self, rows: Tensor) -> Asked:
         """Return the questions of a batch, given as numbers [b] of items."""
         items = self.items[rows]

@@ -102,8 +102,8 @@ class PathMembers(JudgingModel):
 class MembersTraining(Training):
     """Trains several models of paths in every step, each on questions in an order of its own.
 
-    They share nothing, so each is trained as it would be alone, but for what is drawn in a step and
-    for ``clip``, which looks at the gradient of all.
+    Each is trained as it would be alone, but for what is drawn in a step and for ``clip``, which
+    looks at the gradient of all. A posterior of the stored facts is found by the first, for all.
     """
 
     system: PathMembers
@@ -132,12 +132,21 @@ class MembersTraining(Training):
         return self.each()[0].step_share(done)
 
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
-        """Take the next questions of each."""
-        return any([part.begin_epoch(epoch, rng) for part in self.each()])
+        """Take the next questions of each; what the first believes, all do."""
+        first, *others = self.each()
+        moved = first.begin_epoch(epoch, rng)
+        for part in others:
+            part.follow(first)
+            moved = part.begin_epoch(epoch, rng) or moved
+        return moved
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the sum of the losses."""
         return torch.stack([part.loss(rows, rng) for part in self.each()]).sum()
+
+    def answer_weights(self) -> Tensor | None:
+        """Return what the first says: all believe the same."""
+        return self.each()[0].answer_weights()
 
     def health(self) -> dict[str, float | bool]:
         """Return the mean of what the members say of themselves."""

@@ -13,6 +13,7 @@ from npugraph.recipes.path.batch_loss import PathTraining
 from npugraph.recipes.path.members import MembersTraining
 from npugraph.recipes.path.npu_model import WeightedPathModel
 from npugraph.recipes.path.npu_training import Refresh, WeightedPathTraining
+from npugraph.recipes.path.posterior import KINDS, PLAUSIBLE
 from npugraph.recipes.path.recipe import (
     PATH,
     PathSettings,
@@ -31,7 +32,9 @@ class NPUPathSettings(PathSettings):
         "posterior", "what the edges of stored facts weigh after the warm-up"
     )
     question_weights: Literal["none", "posterior"] = setting(
-        "none", "how much stored facts count as answers after the warm-up (softmax)"
+        "none",
+        "how much stored facts count as answers after the warm-up (softmax), for the vectors of "
+        "npugraph-plus, too",
     )
     objective: Literal["softmax", "npu"] = setting("softmax", "the loss; npu trains two heads")
     soft_facts: float = setting(
@@ -41,6 +44,11 @@ class NPUPathSettings(PathSettings):
     refresh: int = setting(0, "epochs after which it is found again; 0: once", low=0)
     posterior_facts: int = setting(
         10_000, "stored facts, and corruptions, that it is fitted to at most", low=1
+    )
+    posterior_kinds: Literal["plausible", "all"] = setting(
+        "plausible",
+        "corruptions it is fitted to: an end that fits the relation; or random parts and any "
+        "entity as well, by the shares that seem to be there",
     )
     judged_share: float = setting(
         1.0, "share of the stored facts that get a posterior; the others weigh 1", low=0, high=1
@@ -92,6 +100,7 @@ def build_one(settings: NPUPathSettings, train: KnowledgeGraph) -> WeightedPathT
         settings.warmup,
         settings.refresh,
         settings.posterior_facts,
+        KINDS if settings.posterior_kinds == "all" else PLAUSIBLE,
         settings.judged_share,
         settings.edge_weights == "posterior",
         settings.question_weights == "posterior",

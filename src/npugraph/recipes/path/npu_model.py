@@ -132,6 +132,13 @@ class WeightedPathModel(PathModel):
         self.running.update(probability.to(self.running.mean))
         self.take_evidence()
 
+    def believe_as(self, other: WeightedPathModel) -> None:
+        """Take over what another model of the same facts believes."""
+        self.running.load_state_dict(other.running.state_dict())
+        self.soft.copy_(other.soft)
+        self.soft_probability.copy_(other.soft_probability)
+        self.take_evidence()
+
     def add_soft(self, facts: Tensor, probability: Tensor) -> None:
         """Let facts [m, 3] serve as evidence in place of the soft ones so far."""
         if len(facts) > len(self.soft):

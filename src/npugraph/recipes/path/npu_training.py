@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from npugraph.arrays import first_of_each
+from npugraph.data.corrupt import Noise
 from npugraph.graph import KnowledgeGraph
 from npugraph.recipes.npugraph.objective import Heads, NoisyPU
 from npugraph.recipes.path.batch_loss import Asked, PathTraining
@@ -34,6 +35,7 @@ class Refresh:
         every: epochs between two times; 0: once.
         facts: stored facts, and corruptions, that it is fitted to at most; also the questions
             whose best answers may become soft facts.
+        kinds: of corruptions that stored facts are compared with.
         judged_share: share of the stored facts that are judged; the others count in full.
         edges: weigh edges by it.
         questions: weigh questions by it.
@@ -42,6 +44,7 @@ class Refresh:
     warmup: int = 2
     every: int = 0
     facts: int = 10_000
+    kinds: tuple[Noise, ...] = PLAUSIBLE
     judged_share: float = 1.0
     edges: bool = True
     questions: bool = False
@@ -106,6 +109,16 @@ class WeightedPathTraining(PathTraining):
         self.pair = self._pairs()
         return super().begin_epoch(epoch, rng)
 
+    def follow(self, first: PathTraining) -> None:
+        """Take over the posterior and the soft facts of another training, and find none."""
+        assert isinstance(first, WeightedPathTraining)
+        self.given = True
+        self.system.believe_as(first.system)
+
+    def answer_weights(self) -> Tensor | None:
+        """Return how much every stored fact [n] counts as an answer; None: all the same."""
+        return self.system.belief if self.refresh.questions else None
+
     def _pairs(self) -> Tensor:
         """Return the number of the pair that each fact of the evidence links: int64 [evidence]."""
         pairs = self.system.pairs
@@ -118,7 +131,7 @@ class WeightedPathTraining(PathTraining):
         system, seed = self.system.eval(), number(self.seed, "refresh", epoch)
         # The same on every rank: the machines may round in other ways.
         found = system.share.peers.same(
-            posterior_of(system, kinds=PLAUSIBLE, most=self.refresh.facts, seed=seed)
+            posterior_of(system, kinds=self.refresh.kinds, most=self.refresh.facts, seed=seed)
         )
         if found is None:
             return

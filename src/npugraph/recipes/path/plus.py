@@ -18,10 +18,9 @@ from torch import Tensor
 
 from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.model import FoundPath, Model, System
-from npugraph.objectives import SoftmaxN3
 from npugraph.ranking.ranks import Ranks
 from npugraph.recipes.base import LogRange, Recipe
-from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex
+from npugraph.recipes.common import N3_INIT_SCALE, n3_training, reciprocal_complex
 from npugraph.recipes.path.batch_loss import PathTraining, of_epoch
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.members import MembersTraining, lent
@@ -57,6 +56,9 @@ class PlusSettings(NPUPathSettings):
     )
     complex_d: int = setting(256, "complex numbers per entity and relation", low=1)
     complex_n3: float = setting(0.01, "weight of the N3 penalty", low=0)
+    complex_relation_weight: float = setting(
+        0.0, "weight of the question which relation holds between both ends", low=0
+    )
     complex_epochs: int = setting(100, "passes of ComplEx-N3 over the facts, in all", low=1)
     complex_learning_rate: float = setting(0.1, "step size of ComplEx-N3, by Adagrad", low=0)
 
@@ -170,11 +172,13 @@ class Remembered:
 class PlusTraining(Training):
     """Trains both parts in every step: each question of the paths comes with facts to learn.
 
-    The two share nothing, so the part of paths is trained as it would be alone.
+    The part of paths is trained as it would be alone. Where it weighs facts as answers, they count
+    as much for the vectors.
     """
 
     system: PlusModel
     learned: Tensor
+    place: Tensor
 
     def __init__(
         self,
@@ -205,6 +209,9 @@ class PlusTraining(Training):
         self.seed = seed
         shape = path.num_items(), beside
         self.register_buffer("learned", torch.empty(shape, dtype=torch.int64), persistent=False)
+        # Where the paths have the facts of the vectors: theirs are distinct and sorted.
+        place = self.system.path.stored.places(vectors.facts)
+        self.register_buffer("place", place, persistent=False)
         self._learn(1)
 
     def _learn(self, epoch: int) -> None:
@@ -246,7 +253,11 @@ class PlusTraining(Training):
     def begin_epoch(self, epoch: int, rng: torch.Generator) -> bool:
         """Take the next questions and the next facts; both follow from the epoch's number."""
         self._learn(epoch)
-        return self.path.begin_epoch(epoch, rng)
+        moved = self.path.begin_epoch(epoch, rng)
+        weights = self.path.answer_weights()
+        # A batch of none but wrong facts has a mean, too.
+        self.vectors.weight = None if weights is None else weights[self.place].clamp(min=1e-6)
+        return moved
 
     def loss(self, rows: Tensor, rng: torch.Generator) -> Tensor:
         """Return the sum of both losses."""
@@ -288,7 +299,8 @@ def build(settings: PlusSettings, train: KnowledgeGraph) -> PlusTraining:
     """Put a training of paths and one of ComplEx-N3 together."""
     path = (build_path if settings.paths == "path" else build_weighted)(settings, train)
     system = reciprocal_complex(train, settings.complex_d, N3_INIT_SCALE, settings.seed)
-    vectors = PlainTraining(system, AllEntities(), SoftmaxN3(settings.complex_n3), train)
+    penalty, relations = settings.complex_n3, settings.complex_relation_weight
+    vectors = n3_training(system, AllEntities(), penalty, relations, train)
     wanted = settings.complex_epochs * len(train.facts) / (settings.epochs * path.num_items())
     return PlusTraining(
         path,
