@@ -75,6 +75,18 @@ def test_paths_within_reach_are_a_system_of_their_own(tmp_path: Path) -> None:
     assert named == ["path, within reach"]
 
 
+def test_what_is_weighed_is_named_and_a_former_credibility_is_in_no_table() -> None:
+    line = {"kind": "detection", "graph": "umls", "rate": 0.3, "noise": "random", "seed": 0}
+    weighed = {"members": 2, "question_weights": "posterior"}
+    line |= {"recipe": "npugraph-plus", "settings": weighed, "source": "another"}
+    assert paths_tables.system_of(line) == "npugraph-plus, 2 members, weighed"
+    line |= {value: {"auroc": 0.75, "ap": 0.5} for value in paths_tables.VALUES}
+    (row,) = list(paths_tables.detection([line]))[2:]
+    assert row.endswith("| .750 / .500 |")
+    (row,) = list(paths_tables.detection([{**line, "source": paths_tables.FORMER}]))[2:]
+    assert row.endswith("| .750 / .500 | not run |")
+
+
 def test_npugraph_plus_has_the_settings_of_its_parts() -> None:
     def asked(graph: str) -> PathSettings:
         words = [graph, "--recipe", "npugraph-plus"]

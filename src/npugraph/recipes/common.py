@@ -16,14 +16,13 @@ from npugraph.encoders import Lookup
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.model import Sparse, System
-from npugraph.objectives import Margin, SelfAdversarial, SoftmaxN3
+from npugraph.objectives import Margin, SelfAdversarial
 from npugraph.recipes.base import Choices, Dimension, LogRange
 from npugraph.samplers import Sampler, Uniform
 from npugraph.scorers import ComplEx, RotatE, Scorer
 from npugraph.seeds import generator
 from npugraph.settings import OptimizerName, TrainSettings, setting
 from npugraph.training.batch_loss import PlainTraining, Sides, Training
-from npugraph.training.relations import RelationTraining
 
 # Width of the normal distribution that the vectors of ComplEx-N3 start from.
 N3_INIT_SCALE = 1e-3
@@ -147,21 +146,6 @@ def reciprocal_complex(
     )
     sizes = train.num_entities, train.num_relations
     return System(encoder, scorer, *sizes, reciprocal=True, sparse=sparse)
-
-
-def n3_training(
-    system: System,
-    sampler: Sampler,
-    n3: float,
-    relation_weight: float,
-    train: KnowledgeGraph,
-    weight: Tensor | None = None,
-) -> PlainTraining:
-    """Train ComplEx by a softmax with N3; with ``relation_weight`` relations are asked for, too."""
-    objective = SoftmaxN3(n3)
-    if relation_weight:
-        return RelationTraining(relation_weight, system, sampler, objective, train, weight=weight)
-    return PlainTraining(system, sampler, objective, train, weight=weight)
 
 
 def subsampling_weight(facts: Tensor, num_relations: int) -> Tensor:

@@ -10,11 +10,12 @@ import torch
 from npugraph.errors import SettingsError
 from npugraph.graph import KnowledgeGraph
 from npugraph.model import Sparse
+from npugraph.objectives import SoftmaxN3
 from npugraph.recipes.base import Choices, LogRange, Recipe
-from npugraph.recipes.common import N3_INIT_SCALE, n3_training, reciprocal_complex, sparsity
+from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex, sparsity
 from npugraph.samplers import AllEntities, Sampler, Uniform
 from npugraph.settings import OptimizerName, TrainSettings, setting
-from npugraph.training.batch_loss import Training
+from npugraph.training.batch_loss import PlainTraining, Training
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,6 @@ class ComplexN3Settings(TrainSettings):
 
     d: int = setting(256, "complex numbers per entity and relation", low=1)
     n3: float = setting(0.01, "weight of the N3 penalty", low=0)
-    relation_weight: float = setting(
-        0.0, "weight of a second question: which relation holds between both ends", low=0
-    )
     negatives: int = setting(0, "entities drawn to compare with; 0 means all entities", low=0)
     share: int = setting(64, "facts that share their drawn entities", low=1)
     init_scale: float = setting(
@@ -67,21 +65,20 @@ def build(settings: ComplexN3Settings, train: KnowledgeGraph) -> Training:
         sparse = "always" if small else sparsity(settings, looked_up, train.num_entities)
     dtype = torch.bfloat16 if small else torch.float32
     system = reciprocal_complex(train, *shape, sparse, dtype)
-    return n3_training(system, sampler, settings.n3, settings.relation_weight, train)
+    return PlainTraining(system, sampler, SoftmaxN3(settings.n3), train)
 
 
 COMPLEX_N3 = Recipe(
     name="complex-n3",
     summary="ComplEx, full softmax over entities, reciprocal relations, N3 penalty.",
-    source="Lacroix, Usunier, Obozinski: Canonical Tensor Decomposition for KB Completion (2018); "
-    "relation_weight: Chen et al.: Relation Prediction as an Auxiliary Objective (2021)",
+    source="Lacroix, Usunier, Obozinski: Canonical Tensor Decomposition for KB Completion (2018)",
     settings=ComplexN3Settings,
     build=build,
     parts={
         "encoder": "one vector an entity, one a relation and one for its reverse",
         "scorer": "ComplEx",
         "sampler": "every entity, or some drawn evenly (negatives)",
-        "objective": "softmax over the candidates, and over the relations; N3 penalty",
+        "objective": "softmax over the candidates, N3 penalty",
     },
     space={
         "learning_rate": LogRange(0.02, 0.5),

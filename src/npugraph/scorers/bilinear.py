@@ -64,10 +64,6 @@ class ComplEx(Scorer):
         query = multiply(known, relation, backwards=side == "head")
         return products_against(query, missing, pool)
 
-    def score_relations(self, head: Tensor, tail: Tensor, relations: Tensor) -> Tensor:
-        """Score every relation [R, 2d] between heads and tails [b, 2d]: [b, R]."""
-        return products(multiply(tail, head, backwards=True), relations)
-
     def part(self, peers: Peers) -> Scorer:
         """The same: it is a sum over dimensions."""
         return self

@@ -35,6 +35,8 @@ class Training(nn.Module, ABC):
     by_questions: bool = False
     # The settings by which a step takes less memory, for whoever has too little.
     memory_settings: tuple[str, ...] = ("batch_size",)
+    # The metric of validation by which the best epoch is chosen; validate() may set it.
+    best_by: str = "mrr"
     # Another way out, as the end of a sentence.
     memory_way_out: str = ""
 

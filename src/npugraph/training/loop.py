@@ -212,8 +212,9 @@ def _validate(
     metrics = validation_metrics(training, splits, settings)
     # The last bits may differ between ranks; what follows from them must not.
     metrics = training.system.share.peers.same(metrics)
-    if metrics["mrr"] > progress.best_mrr or len(splits.valid) == 0:
-        progress.best_mrr = metrics["mrr"]
+    found = metrics[training.best_by]
+    if found > progress.best_mrr or len(splits.valid) == 0:
+        progress.best_mrr = found
         progress.best_epoch = epoch
         progress.bad_validations = 0
         checkpoints.keep_best(training.system)

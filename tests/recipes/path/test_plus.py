@@ -188,6 +188,32 @@ def test_the_paths_behind_a_fact_are_those_of_its_part(fitted: Fitted) -> None:
     assert found == system.path.strongest_paths(fact, 3)
 
 
+@pytest.mark.parametrize("weight_by", ["all", "linked", "unlinked"])
+def test_the_best_epoch_is_chosen_by_the_same_facts_as_the_weight(weight_by: str) -> None:
+    # A large step: the figures of an epoch go up and down.
+    settings = CASES["npugraph-plus"].settings(
+        weight_by=weight_by, epochs=6, validate_every=1, learning_rate=0.3
+    )
+    found = fit(groups(), "npugraph-plus", settings)
+    name = "valid_mrr" if weight_by == "all" else f"valid_mrr_{weight_by}"
+    mrr = [line[name] for line in found.metrics]
+    assert len(set(mrr)) > 2
+    assert found.progress.best_epoch == mrr.index(max(mrr)) + 1
+    assert found.progress.best_mrr == max(mrr)
+
+
+def test_the_best_epoch_is_chosen_by_all_where_there_are_no_such_facts() -> None:
+    splits = groups()
+    facts, train = splits.valid.facts, splits.train
+    system = training().system
+    linked = system.kinds_of(facts)["linked"]
+    valid = splits.valid.with_facts(facts[linked])
+    settings = CASES["npugraph-plus"].settings(weight_by="unlinked", epochs=3, validate_every=1)
+    found = fit(Splits("part", train, valid, splits.test), "npugraph-plus", settings)
+    mrr = [line["valid_mrr"] for line in found.metrics]
+    assert found.progress.best_mrr == max(mrr)
+
+
 def weighed(**changes: Any) -> PlusTraining:
     return training(paths="npugraph-path", question_weights="posterior", **changes)
 
@@ -196,7 +222,8 @@ def test_vectors_learn_a_fact_as_far_as_the_paths_believe_it() -> None:
     made = weighed(warmup=1)
     rng = torch.Generator().manual_seed(0)
     made.begin_epoch(1, rng)
-    assert made.vectors.weight is not None and made.vectors.weight.eq(1).all()
+    assert made.vectors.weight is not None
+    assert made.vectors.weight.eq(1).all()
     assert isinstance(made.path, WeightedPathTraining)
     made.path.give(torch.linspace(0, 1, len(made.path.facts)))
     made.begin_epoch(2, rng)

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from npugraph.graph import SIDES, KnowledgeGraph, Side
 from npugraph.model import FoundPath, Model, System
+from npugraph.objectives import SoftmaxN3
 from npugraph.ranking.ranks import Ranks
 from npugraph.recipes.base import LogRange, Recipe
-from npugraph.recipes.common import N3_INIT_SCALE, n3_training, reciprocal_complex
+from npugraph.recipes.common import N3_INIT_SCALE, reciprocal_complex
 from npugraph.recipes.path.batch_loss import PathTraining, of_epoch
 from npugraph.recipes.path.judging import JudgingModel
 from npugraph.recipes.path.members import MembersTraining, lent
@@ -52,13 +53,12 @@ class PlusSettings(NPUPathSettings):
         "path", "the part of paths; settings that npugraph-path alone has count for that one"
     )
     weight_by: WeightBy = setting(
-        "all", "validation facts that the weight is chosen by: all, or by whether a fact links them"
+        "all",
+        "validation facts that the weight and the best epoch are chosen by: all, or by whether a "
+        "fact links them",
     )
     complex_d: int = setting(256, "complex numbers per entity and relation", low=1)
     complex_n3: float = setting(0.01, "weight of the N3 penalty", low=0)
-    complex_relation_weight: float = setting(
-        0.0, "weight of the question which relation holds between both ends", low=0
-    )
     complex_epochs: int = setting(100, "passes of ComplEx-N3 over the facts, in all", low=1)
     complex_learning_rate: float = setting(0.1, "step size of ComplEx-N3, by Adagrad", low=0)
 
@@ -197,7 +197,7 @@ class PlusTraining(Training):
             vectors: trains the part of entity vectors.
             beside: facts that the vectors learn beside each question.
             learning_rate: their step size.
-            weight_by: which validation facts choose the weight.
+            weight_by: which validation facts choose the weight and the best epoch.
             seed: the order of the facts follows from it.
         """
         super().__init__(PlusModel(lent(path), lent(vectors)), vectors.facts)
@@ -284,8 +284,10 @@ class PlusTraining(Training):
             for name, mask in {"all": None, **masks}.items()
             if len(facts) and (mask is None or mask.any())
         }
+        by = self.weight_by if self.weight_by in found else "all"
+        self.best_by = "mrr" if by == "all" else f"mrr_{by}"
         if found:
-            self.system.weight.fill_(found.get(self.weight_by, found["all"]))
+            self.system.weight.fill_(found[by])
         weight = min(WEIGHTS, key=lambda w: abs(w - float(self.system.weight)))
         return ranked[weight], {
             "weight": weight,
@@ -299,8 +301,7 @@ def build(settings: PlusSettings, train: KnowledgeGraph) -> PlusTraining:
     """Put a training of paths and one of ComplEx-N3 together."""
     path = (build_path if settings.paths == "path" else build_weighted)(settings, train)
     system = reciprocal_complex(train, settings.complex_d, N3_INIT_SCALE, settings.seed)
-    penalty, relations = settings.complex_n3, settings.complex_relation_weight
-    vectors = n3_training(system, AllEntities(), penalty, relations, train)
+    vectors = PlainTraining(system, AllEntities(), SoftmaxN3(settings.complex_n3), train)
     wanted = settings.complex_epochs * len(train.facts) / (settings.epochs * path.num_items())
     return PlusTraining(
         path,
