@@ -15,6 +15,7 @@ NAMES = {
     BASE: "path",
     "edges": "path, edges by the posterior",
     "questions": "path, questions by the posterior",
+    "both": "path, edges and questions by the posterior",
     "weighed": "path, edges and questions by the posterior, all kinds",
     "npu": "path, nPU objective",
     "soft": "path, soft facts",
@@ -24,7 +25,7 @@ NAMES = {
     "plus, members": "path, three members, and ComplEx-N3",
 }
 ROOM = "not run"
-# Rate of the table's own question; at others only rows that were run are listed.
+# At this rate every row is listed, at others only those that were run.
 RATE = 0.3
 
 

@@ -73,7 +73,7 @@ def test_the_table_of_the_ablation() -> None:
         "| umls | 0.3 | path, edges by the posterior | 0, 1 | .325 ± .021 | .225 ± .021 |"
     )
     assert table[3].endswith("| .015 ± .007 | 0.41 | 0.04, 0.2 | 90 |")
-    assert "| -.035 ± .021 |" in table[6]
+    assert "| -.035 ± .021 |" in table[7]
     assert table[4] == "| umls | 0.3 | path, questions by the posterior | not run | | | | | | |"
     # Another graph has rows, and a correction, of its own.
     other = [{**line, "graph": "kinships"} for line in given[:4]]
