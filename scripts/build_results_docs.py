@@ -84,7 +84,13 @@ Perturbed filter, random noise, as above; the paper's figure is that of its nPUG
 cells of a plan: `benchmarks/results/paths.jsonl` has commands, seeds and settings, and
 [the figures of paths](paths_figures.md) both filters, other rates, graphs as published, and how
 settings came about."""
-PATH_RECIPES = ("path", "npugraph-path", "npugraph-plus", "npugraph-plus, 3 members")
+PATH_RECIPES = (
+    "path",
+    "npugraph-path",
+    "npugraph-plus",
+    "npugraph-plus, 3 members",
+    "npugraph-plus, 2 members, weighed",
+)
 RATES = """\
 ## By rate: MRR on {graph}
 

@@ -98,7 +98,9 @@ CASES = {
     "npugraph-plus": RecipeCase("npugraph-plus", PLUS),
     "npugraph-plus, members": RecipeCase("npugraph-plus", {**PLUS, "members": 2}),
     "npugraph-plus, unlinked": RecipeCase("npugraph-plus", {**PLUS, "weight_by": "unlinked"}),
-    "npugraph-plus, weighed": RecipeCase("npugraph-plus", {**PLUS, **SOFT, **WEIGHED}),
+    "npugraph-plus, weighed": RecipeCase(
+        "npugraph-plus", {**PLUS, **SOFT, **WEIGHED, "members": 2}
+    ),
     "npugraph-path": RecipeCase("npugraph-path", {**PATHS, "question_weights": "posterior"}),
     "npugraph-path, soft": RecipeCase("npugraph-path", {**PATHS, **SOFT}),
     "npugraph-path, npu": RecipeCase("npugraph-path", {**PATHS, "objective": "npu"}),

@@ -45,8 +45,8 @@ BASE = "path"
 OFF = {"edge_weights": "none", "warmup": "1"}
 BOTH = {"question_weights": "posterior"}
 NPU, SOFT = {"objective": "npu"}, {"soft_facts": "0.1"}
-# Recipe and settings of each row. On large graphs an epoch is a quarter of a pass, so one is warm-up
-# enough; rows that came later, "both" and "weighed", keep the two epochs of the defaults.
+# Recipe and settings of each row. On large graphs an epoch is a quarter of a pass: one is warm-up
+# enough. Rows that came later, "both" and "weighed", keep the two epochs of the defaults.
 ROWS: dict[str, tuple[str, dict[str, str]]] = {
     BASE: ("path", {}),
     "edges": ("npugraph-path", {**OFF, "edge_weights": "posterior"}),

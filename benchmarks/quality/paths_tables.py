@@ -22,7 +22,7 @@ MORE = "paths, validation facts as evidence"
 VALUES = {"raw_sum": "score", "among_all_sum": "log-softmax", "among_new_sum": "the same, new"}
 # One number for all kinds of noise; lines of the first runs do not have it.
 VALUES |= {"credibility": "credibility"}
-# Sources whose credibility was another number, which is not in the table.
+# Sources of the first form of the credibility (all kinds count the same), which is in no table.
 FORMER = "3ea880383faf"
 
 Line = dict[str, Any]
@@ -36,6 +36,13 @@ def read(path: Path) -> list[Line]:
     return [line for line in lines if line["seed"] < SEEN]
 
 
+def is_weighed(recipe: str, settings: dict[str, Any]) -> bool:
+    """Tell whether facts count by a posterior, as evidence and as answers, from all kinds."""
+    wanted = {"question_weights": "posterior", "posterior_kinds": "all"}
+    found = recipe == "npugraph-path" or settings.get("paths") == "npugraph-path"
+    return found and wanted.items() <= settings.items()
+
+
 def system_of(line: Line) -> str:
     """Name what a line is about: a recipe, or one part of it; lines of path did not say so."""
     recipe, part = line.get("recipe", "path"), line.get("part", "whole")
@@ -43,8 +50,7 @@ def system_of(line: Line) -> str:
     members = settings.get("members", 1)
     named = recipe if members == 1 else f"{recipe}, {members} members"
     named += ", within reach" if settings.get("reached_only") else ""
-    weighed = settings.get("question_weights") == "posterior"
-    named += ", weighed" if weighed else ""
+    named += ", weighed" if is_weighed(recipe, settings) else ""
     if part != "whole":
         named += f": {part}" if part == MORE else f": {part} alone"
     return RANKED.get(line["kind"]) or named

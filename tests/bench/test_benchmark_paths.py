@@ -77,9 +77,14 @@ def test_paths_within_reach_are_a_system_of_their_own(tmp_path: Path) -> None:
 
 def test_what_is_weighed_is_named_and_a_former_credibility_is_in_no_table() -> None:
     line = {"kind": "detection", "graph": "umls", "rate": 0.3, "noise": "random", "seed": 0}
-    weighed = {"members": 2, "question_weights": "posterior"}
+    weighed = {"members": 2, "question_weights": "posterior", "posterior_kinds": "all"}
+    weighed |= {"paths": "npugraph-path"}
     line |= {"recipe": "npugraph-plus", "settings": weighed, "source": "another"}
     assert paths_tables.system_of(line) == "npugraph-plus, 2 members, weighed"
+    others = ({"posterior_kinds": "plausible"}, {"question_weights": "none"}, {"paths": "path"})
+    for other in others:
+        plain = {**line, "settings": {**weighed, **other}}
+        assert paths_tables.system_of(plain) == "npugraph-plus, 2 members"
     line |= {value: {"auroc": 0.75, "ap": 0.5} for value in paths_tables.VALUES}
     (row,) = list(paths_tables.detection([line]))[2:]
     assert row.endswith("| .750 / .500 |")

@@ -35,8 +35,6 @@ class Training(nn.Module, ABC):
     by_questions: bool = False
     # The settings by which a step takes less memory, for whoever has too little.
     memory_settings: tuple[str, ...] = ("batch_size",)
-    # The metric of validation by which the best epoch is chosen; validate() may set it.
-    best_by: str = "mrr"
     # Another way out, as the end of a sentence.
     memory_way_out: str = ""
 
@@ -92,7 +90,8 @@ class Training(nn.Module, ABC):
         """Rank the validation facts by the system; return that, and what else the log should say.
 
         Whatever of a system is chosen by validation facts is chosen here. ``rank`` ranks them by
-        any scores; the filter is called VALIDATION.
+        any scores; the filter is called VALIDATION. What the log should say wins over what follows
+        from the ranks: the best epoch is that of the largest ``mrr``.
         """
         return rank(self.system.score_all), {}
 

@@ -212,9 +212,8 @@ def _validate(
     metrics = validation_metrics(training, splits, settings)
     # The last bits may differ between ranks; what follows from them must not.
     metrics = training.system.share.peers.same(metrics)
-    found = metrics[training.best_by]
-    if found > progress.best_mrr or len(splits.valid) == 0:
-        progress.best_mrr = found
+    if metrics["mrr"] > progress.best_mrr or len(splits.valid) == 0:
+        progress.best_mrr = metrics["mrr"]
         progress.best_epoch = epoch
         progress.bad_validations = 0
         checkpoints.keep_best(training.system)

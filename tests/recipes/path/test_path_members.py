@@ -15,10 +15,12 @@ from npugraph.fitting import Fitted, fit, on_graph
 from npugraph.graph import SIDES
 from npugraph.peers import Peers
 from npugraph.recipes import get_recipe
+from npugraph.recipes.path import npu_training
 from npugraph.recipes.path.members import MembersTraining, PathMembers
 from npugraph.recipes.path.model import PathModel
 from npugraph.recipes.path.npu_model import WeightedPathModel
 from npugraph.recipes.path.plus import PlusModel
+from npugraph.recipes.path.posterior import PathPosterior, posterior_of
 from npugraph.settings import TrainSettings
 from npugraph.training.memory import plan_memory
 from npugraph.training.run_folder import Run
@@ -169,12 +171,21 @@ def test_plus_takes_members_as_its_paths() -> None:
     torch.testing.assert_close(made.score_as(facts, "tail")[new], scores[new])
 
 
-def test_weighed_members_believe_what_the_first_has_found() -> None:
-    case = settings("npugraph-path", warmup=2, soft_facts=0.2)
+def test_weighed_members_believe_what_the_first_has_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, asked = settings("npugraph-path", warmup=2, soft_facts=0.2), []
+
+    def counted(model: WeightedPathModel, **options: Any) -> PathPosterior | None:
+        asked.append(model)
+        return posterior_of(model, **options)
+
+    monkeypatch.setattr(npu_training, "posterior_of", counted)
     made = fit(groups(), "npugraph-path", case)
     assert isinstance(made.system, PathMembers)
     first, *others = made.system.each()
     assert isinstance(first, WeightedPathModel)
+    assert asked == [first]
     assert int(first.running.epochs) == 1
     assert float(first.belief.std()) > 0
     for other in others:

@@ -166,7 +166,7 @@ class PathTraining(Training):
         return (asked.softmax(scores) * asked.there).sum() / asked.there.sum()
 
     def follow(self, first: PathTraining) -> None:
-        """Believe of the stored facts what another training on them does, and judge none."""
+        """Believe of the stored facts what another training does; here all count in full."""
 
     def answer_weights(self) -> Tensor | None:
         """Return how much every stored fact [n] counts as an answer; None: all the same."""

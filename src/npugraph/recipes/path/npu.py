@@ -33,8 +33,8 @@ class NPUPathSettings(PathSettings):
     )
     question_weights: Literal["none", "posterior"] = setting(
         "none",
-        "how much stored facts count as answers after the warm-up (softmax), for the vectors of "
-        "npugraph-plus, too",
+        "how much stored facts count as answers after the warm-up (softmax); in npugraph-plus "
+        "also for the vectors",
     )
     objective: Literal["softmax", "npu"] = setting("softmax", "the loss; npu trains two heads")
     soft_facts: float = setting(

@@ -117,7 +117,8 @@ class WeightedPathTraining(PathTraining):
 
     def answer_weights(self) -> Tensor | None:
         """Return how much every stored fact [n] counts as an answer; None: all the same."""
-        return self.system.belief if self.refresh.questions else None
+        weighs = self.refresh.questions and self.objective is None
+        return self.system.belief if weighs else None
 
     def _pairs(self) -> Tensor:
         """Return the number of the pair that each fact of the evidence links: int64 [evidence]."""
@@ -198,8 +199,9 @@ class WeightedPathTraining(PathTraining):
             return self._npu(self.objective, asked, weight)
         losses = asked.softmax(self.system(asked.start, asked.query, weight))
         share = asked.there.to(losses.dtype)
-        if self.refresh.questions:
-            share = share * self.system.belief[asked.items % len(self.facts)]
+        weights = self.answer_weights()
+        if weights is not None:
+            share = share * weights[asked.items % len(self.facts)]
         return (losses * share).sum() / share.sum().clamp(min=1e-6)
 
     def _npu(self, objective: NoisyPU, asked: Asked, weight: Tensor) -> Tensor:

@@ -285,11 +285,15 @@ class PlusTraining(Training):
             if len(facts) and (mask is None or mask.any())
         }
         by = self.weight_by if self.weight_by in found else "all"
-        self.best_by = "mrr" if by == "all" else f"mrr_{by}"
         if found:
             self.system.weight.fill_(found[by])
         weight = min(WEIGHTS, key=lambda w: abs(w - float(self.system.weight)))
+        chosen = ranked[weight].metrics(VALIDATION, where=masks.get(by))
         return ranked[weight], {
+            # By these the best epoch is chosen, too.
+            "mrr": chosen["mrr"],
+            "hits@10": chosen["hits@10"],
+            "mrr_all": ranked[weight].metrics(VALIDATION)["mrr"],
             "weight": weight,
             **{f"weight_by_{name}": value for name, value in found.items()},
             "mrr_paths_alone": ranked[1.0].metrics(VALIDATION)["mrr"],
