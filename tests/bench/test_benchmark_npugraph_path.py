@@ -74,7 +74,9 @@ def test_the_table_of_the_ablation() -> None:
     )
     assert table[3].endswith("| .015 ± .007 | 0.41 | 0.04, 0.2 | 90 |")
     assert "| -.035 ± .021 |" in table[7]
-    assert table[4] == "| fb15k-237 | 0.3 | path, questions by the posterior | not run | | | | | | |"
+    assert (
+        table[4] == "| fb15k-237 | 0.3 | path, questions by the posterior | not run | | | | | | |"
+    )
     # Another graph, and another rate, has rows and a correction of its own; only what was run.
     for change in ({"graph": "kinships"}, {"rate": 0.7}):
         both = list(ablation_tables.ablation([*given, *({**line, **change} for line in given[:4])]))
