@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from audit_samples import sample
-from npugraph.auditing import AuditSettings, estimate_cost, suited_settings
+from npugraph.auditing import AuditSettings, cost, estimate_cost, suited_settings
+from npugraph.auditing.cost import Cost
 from npugraph.auditing.presets import path_settings, searches
 from npugraph.compiling import available
 from npugraph.errors import SettingsError
@@ -85,23 +86,23 @@ def test_what_needs_all_states_gets_them(change: dict[str, object]) -> None:
 
 
 @pytest.mark.skipif(not available(), reason="numba is not installed")
-def test_a_plan_counts_what_paths_reach() -> None:
+def test_a_plan_counts_what_paths_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     count = torch.arange(30_000)
     graph = graph_of(torch.stack([count, 0 * count, count + 1], 1))
     settings = dataclasses.replace(ON_CPU, recipe="path", views=("path",))
-    few, every = (
-        estimate_cost(
-            graph,
-            settings,
-            suited_settings(graph, settings, {"reached_only": only}),
-            ("path",),
-            measure=False,
-        )
-        for only in (True, False)
-    )
+
+    def plan(only: bool) -> Cost:
+        own = suited_settings(graph, settings, {"reached_only": only})
+        return estimate_cost(graph, settings, own, ("path",), measure=False)
+
+    few, every = plan(True), plan(False)
     # Whatever is reached, every entity has a score.
     assert every.products / 20 < few.products < every.products / 5
     assert few.memory < every.memory
+    # A message within reach costs more than one where all states are worked on.
+    monkeypatch.setattr(cost, "MESSAGE_WITHIN", cost.MESSAGE)
+    assert plan(True).products < few.products
+    assert plan(False).products == every.products
 
 
 def test_what_is_given_is_not_searched_for() -> None:

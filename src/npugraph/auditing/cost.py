@@ -43,6 +43,8 @@ IN_WORDS: dict[ViewName, str] = {
 }
 # Multiply-adds that take as long as one number of one message along an edge.
 MESSAGE = 40
+# The same where only what a question reaches is worked on, the dense part of a layer included.
+MESSAGE_WITHIN = 400
 # And as long as what is done with the score of one entity; the bytes of that in a step.
 SCORING, SCORE_BYTES = 300, 32
 # Features per view, and seconds per fact of those without a training, on one core.
@@ -209,7 +211,8 @@ def _path_cost(
     own = path_settings(graph, settings, training)[1]
     few = share_within_reach(graph, own) if own.reached_only else None
     share = 1.0 if few is None else few
-    per_question = 2 * share * facts * own.d * own.layers * MESSAGE
+    message = MESSAGE if few is None else MESSAGE_WITHIN
+    per_question = 2 * share * facts * own.d * own.layers * message
     per_question += SCORING * graph.num_entities
     asked = 2.0 * _judged(facts, settings)
     if trained:
