@@ -75,7 +75,7 @@ def fit(
     peers: Peers = ALONE,
     start: Start | None = None,
 ) -> Fitted:
-    """Train a recipe on the train part of a graph; the best epoch by MRR on valid is kept.
+    """Train a recipe on the train part of a graph; the best epoch by its validation MRR is kept.
 
     Without validation facts nothing tells epochs apart: all are trained, and the last is kept.
 

@@ -41,10 +41,9 @@ IN_WORDS: dict[ViewName, str] = {
     "names": "names",
     "near": "how close the ends are",
 }
-# Multiply-adds that take as long as one number of one message along an edge.
-MESSAGE = 40
-# The same where only what a question reaches is worked on, the dense part of a layer included.
-MESSAGE_WITHIN = 400
+# Multiply-adds that take as long as one number of one message along an edge, and where only what a
+# question reaches is worked on, the dense part of a layer included.
+MESSAGE, MESSAGE_WITHIN = 40, 400
 # And as long as what is done with the score of one entity; the bytes of that in a step.
 SCORING, SCORE_BYTES = 300, 32
 # Features per view, and seconds per fact of those without a training, on one core.

@@ -485,8 +485,8 @@ class PathModel(JudgingModel):
         start, query, answer = asked.unbind(1)
         question = question_numbers(asked, self.num_relations)
         once, row = torch.unique_consecutive(question, return_inverse=True)
-        kinds = 2 * self.num_relations
-        scores = self(once // kinds, once % kinds, weight)[row]
+        size = 2 * self.num_relations
+        scores = self(once // size, once % size, weight)[row]
         own = scores.gather(1, answer.unsqueeze(1)).squeeze(1)
         among_all = own - scores.logsumexp(1)
         not_new = self.known.mask(start, query).scatter_(1, answer.unsqueeze(1), True)

@@ -172,8 +172,8 @@ class Remembered:
 class PlusTraining(Training):
     """Trains both parts in every step: each question of the paths comes with facts to learn.
 
-    The part of paths is trained as it would be alone. Where it weighs facts as answers, they count
-    as much for the vectors.
+    The part of paths is trained as it would be alone. Where it weighs facts as answers, those of a
+    batch of the vectors have the same weights.
     """
 
     system: PlusModel
